@@ -1,0 +1,36 @@
+"""gpuscan: may this NVIDIA GPU node go back to work, and if not, what will fix it?"""
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from gpuscan.facts import Gpu, Incident, Node, Port
+    from gpuscan.lens import read
+    from gpuscan.outcome import Action
+    from gpuscan.profile import Profile
+    from gpuscan.suite import check, fail, warn
+
+__all__ = ["Action", "Gpu", "Incident", "Node", "Port", "Profile", "check", "fail", "read", "warn"]
+
+_HOME = {
+    "Action": "gpuscan.outcome",
+    "Gpu": "gpuscan.facts",
+    "Incident": "gpuscan.facts",
+    "Node": "gpuscan.facts",
+    "Port": "gpuscan.facts",
+    "Profile": "gpuscan.profile",
+    "check": "gpuscan.suite",
+    "fail": "gpuscan.suite",
+    "read": "gpuscan.lens",
+    "warn": "gpuscan.suite",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what a check module asks for, and nothing before that: start-up is part of the design."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'gpuscan' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,1 @@
+"""What the codes of NVIDIA's driver mean: data, read only when there is an event."""

@@ -1,0 +1,44 @@
+"""From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of them."""
+
+from collections.abc import Iterator
+
+from gpuscan.collectors import fabric, gpu, host, kernel
+from gpuscan.facts import Node
+from gpuscan.recording import Recording
+
+
+def plan(known: Recording) -> list[str]:
+    """Return every key wanted, given what is *known* so far, in the order in which to ask.
+
+    Called again after each round of reading until it wants nothing new: what is in the machine decides what is asked.
+    """
+    return [key for area in (host, kernel, fabric, gpu) for key in area.plan(known)]
+
+
+def again() -> tuple[str, ...]:
+    """Return the functions whose readings are taken a second time at the end of a scan."""
+    return gpu.SAMPLED_TWICE
+
+
+def node(recording: Recording) -> Node:
+    """Make the node's facts of a recording: a pure function, the same for a live scan and a replay."""
+    sources: dict[str, tuple[str, ...]] = {}
+    driver = kernel.driver(recording, sources)
+    gpus = gpu.facts(recording, driver, sources)
+    log, incidents = kernel.log(recording, gpus, sources)
+    return Node(
+        host=host.facts(recording, sources),
+        driver=driver,
+        gpus=gpus,
+        device_minors=gpu.device_minors(recording, sources),
+        ports=fabric.facts(recording, sources),
+        kernel_log=log,
+        incidents=incidents,
+        sources=sources,
+    )
+
+
+def suspects_last(addresses: list[str], suspects: set[str]) -> Iterator[str]:
+    """Return *addresses* with those that the log makes suspect at the end: they may hang and block the rest."""
+    yield from (address for address in addresses if address not in suspects)
+    yield from (address for address in addresses if address in suspects)

@@ -1,0 +1,94 @@
+"""InfiniBand: the ports that sysfs lists, with their state, rate and firmware."""
+
+from typing import Any
+
+from gpuscan.collectors.reading import Sources, names, take, text
+from gpuscan.facts import Port, is_unread
+from gpuscan.recording import Recording
+
+ROOT = "/sys/class/infiniband"
+HCA_FILES = ("fw_ver", "board_id", "hca_type")
+PORT_FILES = ("link_layer", "state", "phys_state", "rate")
+COUNTERS = ("link_downed", "symbol_error", "link_error_recovery")
+
+
+def plan(known: Recording) -> list[str]:
+    """Return the listing of HCAs, then each one's files, then each port's."""
+    keys = [f"dir:{ROOT}"]
+    for hca in _listed(known, ROOT):
+        base = f"{ROOT}/{hca}"
+        keys += [f"dir:{base}/ports", f"link:{base}/device", *(f"file:{base}/{name}" for name in HCA_FILES)]
+        for number in _listed(known, f"{base}/ports"):
+            port = f"{base}/ports/{number}"
+            keys += [f"file:{port}/{name}" for name in PORT_FILES]
+            keys += [f"file:{port}/counters/{name}" for name in COUNTERS]
+    return keys
+
+
+def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
+    listed = take(recording, f"dir:{directory}", names)
+    return () if is_unread(listed) else listed
+
+
+def _state(value: Any) -> str:
+    """`4: ACTIVE` is ACTIVE."""
+    number, _, name = text(value).partition(":")
+    int(number)
+    return text(name)
+
+
+def _rate_gbps(value: Any) -> float:
+    """`400 Gb/sec (4X NDR)` is 400."""
+    number, unit = text(value).split()[:2]
+    if unit != "Gb/sec":
+        raise ValueError(value)
+    return float(number)
+
+
+def facts(recording: Recording, sources: Sources) -> Any:
+    """Make the records of the InfiniBand ports; a machine without that directory has none."""
+    key = f"dir:{ROOT}"
+    listed = take(recording, key, names)
+    sources["ports"] = (key,)
+    if is_unread(listed):
+        return () if listed.kind == "not-found" else listed
+    ports: list[Any] = []
+    for hca in listed:
+        numbers = take(recording, f"dir:{ROOT}/{hca}/ports", names)
+        if is_unread(numbers):
+            return numbers
+        ports += [_port(recording, hca, number, sources) for number in numbers]
+    # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by their own checks.
+    return tuple(port for port in ports if port.link_layer != "Ethernet")
+
+
+def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port:
+    base, port = f"{ROOT}/{hca}", f"{ROOT}/{hca}/ports/{number}"
+    label = f"{hca}/{number}"
+    keys = {
+        "address": f"link:{base}/device",
+        "link_layer": f"file:{port}/link_layer",
+        "state": f"file:{port}/state",
+        "phys_state": f"file:{port}/phys_state",
+        "rate_gbps": f"file:{port}/rate",
+        "firmware": f"file:{base}/fw_ver",
+        "board_id": f"file:{base}/board_id",
+    }
+    address = recording.get(keys["address"])
+    sources.update({f"ports[{label}].{fact}": (key,) for fact, key in keys.items()})
+    return Port(
+        label=label,
+        hca=hca,
+        number=int(number),
+        address=label if is_unread(address) else _last(address),
+        link_layer=take(recording, keys["link_layer"], text),
+        state=take(recording, keys["state"], _state),
+        phys_state=take(recording, keys["phys_state"], _state),
+        rate_gbps=take(recording, keys["rate_gbps"], _rate_gbps),
+        firmware=take(recording, keys["firmware"], text),
+        board_id=take(recording, keys["board_id"], text),
+    )
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]

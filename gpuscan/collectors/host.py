@@ -1,0 +1,53 @@
+"""The machine: names, boot, kernel, DMI, and whether it is a guest."""
+
+from typing import Any
+
+from gpuscan.collectors.reading import Sources, take, text
+from gpuscan.facts import Host
+from gpuscan.recording import Recording
+
+DMI = "file:/sys/class/dmi/id/"
+CPUINFO = "file:/proc/cpuinfo"
+
+
+def _seconds(value: Any) -> float:
+    return float(text(value).split()[0])
+
+
+def _os_name(value: Any) -> str:
+    pairs = dict(line.split("=", 1) for line in text(value).splitlines() if "=" in line)
+    return pairs["PRETTY_NAME"].strip('"')
+
+
+def _guest(value: Any) -> bool:
+    """The first processor's flags tell: a hypervisor sets the bit of that name (x86; aarch64 has no such line)."""
+    flags = [line for line in text(value).splitlines() if line.startswith(("flags", "Features"))]
+    return "hypervisor" in flags[0].split()
+
+
+FACTS = {
+    "hostname": ("file:/proc/sys/kernel/hostname", text),
+    "machine_id": ("file:/etc/machine-id", text),
+    "boot_id": ("file:/proc/sys/kernel/random/boot_id", text),
+    "uptime_s": ("file:/proc/uptime", _seconds),
+    "kernel": ("file:/proc/sys/kernel/osrelease", text),
+    "os": ("file:/etc/os-release", _os_name),
+    "virtual": (CPUINFO, _guest),
+    "vendor": (DMI + "sys_vendor", text),
+    "product": (DMI + "product_name", text),
+    "board": (DMI + "board_name", text),
+    "serial": (DMI + "product_serial", text),
+    "bios_version": (DMI + "bios_version", text),
+}
+PARTS = ("board_serial", "chassis_serial", "product_uuid", "bios_date")  # kept in the recording for tickets
+
+
+def plan(known: Recording) -> list[str]:
+    """Return the keys of the machine; nothing depends on what is known."""
+    return [key for key, _ in FACTS.values()] + [DMI + name for name in PARTS]
+
+
+def facts(recording: Recording, sources: Sources) -> Host:
+    """Make the machine's record."""
+    sources.update({f"host.{fact}": (key,) for fact, (key, _) in FACTS.items()})
+    return Host(**{fact: take(recording, key, parse) for fact, (key, parse) in FACTS.items()})

@@ -1,0 +1,78 @@
+"""How a fact is taken from a reading: parsed, or `Unread` with the reason, and booked with its source."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gpuscan.facts import Unread, is_unread
+from gpuscan.recording import Recording
+
+Sources = dict[str, tuple[str, ...]]
+
+
+def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int = 0) -> Any:
+    """Return the parsed newest value of *key*, or Unread.
+
+    *since* is the first driver branch that can answer: under an older one, `not-supported` and `not-found` become
+    `too-old-driver`. An answer that *parse* rejects is `garbled`.
+    """
+    value = recording.get(key)
+    if is_unread(value):
+        if since and value.kind in ("not-supported", "not-found") and 0 < driver_branch(recording) < since:
+            return value._replace(kind="too-old-driver", text=f"needs driver R{since}")
+        return value
+    return parsed(key, value, parse)
+
+
+def parsed(key: str, value: Any, parse: Callable[[Any], Any]) -> Any:
+    """Return *value* as *parse* makes it, or Unread `garbled` where it makes no sense."""
+    try:
+        return parse(value)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration):
+        return Unread(key, "garbled", f"makes no sense: {value!r:.80}")
+
+
+def driver_branch(recording: Recording) -> int:
+    """Return the loaded driver's branch (580 for 580.159.04), 0 where it is not known."""
+    for key in ("nvml:nvmlSystemGetDriverVersion()", "file:/proc/driver/nvidia/version"):
+        value = recording.get(key)
+        hit = re.search(r"(?:^|\s)(\d{3,4})\.\d+", value) if isinstance(value, str) else None
+        if hit:
+            return int(hit[1])
+    return 0
+
+
+def text(value: Any) -> str:
+    """Parse a line of text; an empty one is an error."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(value)
+    return value.strip()
+
+
+def integer(value: Any) -> int:
+    """Parse an integer, or the text of one; NVML's 0.0 of an unfilled field is neither."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(value)
+    return int(value, 0) if isinstance(value, str) else value
+
+
+def count(value: Any) -> int:
+    """Parse an integer that cannot be negative."""
+    number = integer(value)
+    if number < 0:
+        raise ValueError(value)
+    return number
+
+
+def flag(value: Any) -> bool:
+    """Parse NVML's 0 or 1."""
+    if value in (0, 1) and not isinstance(value, float):
+        return bool(value)
+    raise ValueError(value)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Parse a directory listing."""
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError(value)
+    return tuple(value)

@@ -1,0 +1,254 @@
+"""What the commands do: each takes plain values, returns an exit code, and raises GpuscanError to be told about."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuscan import __version__, collectors, profile, renderers, suite
+from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.facts import Node, is_unread
+from gpuscan.outcome import EXIT_STYLES, Report, exit_code
+from gpuscan.recording import Recording, load, patch, save, write_beside
+from gpuscan.verdict import Case
+from gpuscan.verdict import judge as verdict
+
+DEMOS = {"demo": "h200-4x", "demo-broken": "h200-4x"}
+
+
+class Machine(NamedTuple):
+    """A live scan: the readers forked early, the roots to read below, the seconds it may take."""
+
+    children: Any
+    root: str
+    driver_root: str
+    deadline_s: float
+
+
+class Wanted(NamedTuple):
+    """What to judge by: profile and settings, selectors of checks, cards, further folders of checks."""
+
+    profile: str
+    settings: Sequence[str]
+    only: Sequence[str]
+    skip: Sequence[str]
+    gpus: str
+    checks: Sequence[str]
+
+
+class Shown(NamedTuple):
+    """How to tell it: format, file, verbosity (-1 one line, 0, 1 all), exit style, `warn` to fail on warnings."""
+
+    format: str
+    output: str
+    verbosity: int
+    exit_style: str
+    fail_on: str
+
+
+class Plan(NamedTuple):
+    """A judgement prepared before the machine is touched, so that a typing error costs no scan."""
+
+    checks: tuple[suite.Check, ...]
+    skipped: frozenset[str]
+    named: profile.Profile | None
+    want: Wanted
+
+
+def run(machine: Machine, want: Wanted, show: Shown, record: str) -> int:
+    """Scan and judge this machine."""
+    plan = _prepare(want, show)
+    recording, stopped = _scan(machine, want)
+    if plan.named is not None:
+        recording.meta["profile"] = plan.named.name
+    report = _judged(recording, "", plan)
+    if record:
+        save(recording, record)
+    code = _tell([report], show)
+    return 128 + stopped if stopped else code
+
+
+def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
+    """Judge recordings, each by the profile named, else by its own, else by the one that matches."""
+    plan = _prepare(want, show)
+    return _tell([_judged(opened(file), file, plan) for file in files], show)
+
+
+def collect(machine: Machine, file: str, *, redact: bool, profile: str) -> int:
+    """Record this machine."""
+    _refuse_unwritable(file)
+    recording, stopped = _scan(machine, None)
+    if profile:
+        recording.meta["profile"] = profile
+    if redact:
+        from gpuscan.redaction import redacted
+
+        recording = redacted(recording)
+    save(recording, file)
+    number = sum(1 for _ in recording)
+    missed = sum(reading.error is not None for reading in recording)
+    print(f"{file}: {number} readings, {missed} of them errors; judge it with gpuscan judge {file}", file=sys.stderr)
+    return 128 + stopped if stopped else 0
+
+
+def _refuse_unwritable(file: str) -> None:
+    folder = os.path.dirname(os.path.abspath(file))
+    if not os.path.isdir(folder):
+        raise UsageError(f"{file}: there is no folder {folder}")
+
+
+def _prepare(want: Wanted, show: Shown) -> Plan:
+    renderers.find(show.format)
+    if show.exit_style not in ("full", *EXIT_STYLES):
+        known = near_misses(show.exit_style, ["full", *EXIT_STYLES], "exit styles")
+        raise UsageError(f"unknown exit style '{show.exit_style}': {known}")
+    if show.fail_on not in ("", "warn"):
+        raise UsageError(f"--fail-on {show.fail_on}: only 'warn' can be given; failures always count")
+    checks, skipped = suite.select(suite.load([suite.bundled("checks"), *want.checks]), want.only, want.skip)
+    named = None if want.profile == "auto" else profile.load(want.profile, want.settings)
+    if named is not None:
+        _refuse_unknown_checks(named, checks, want)
+    return Plan(checks, skipped, named, want)
+
+
+def _refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check], want: Wanted) -> None:
+    known = [one.id for one in checks]
+    strangers = [name for name in (*named.data["skip"], *named.data["optional"]) if name not in known]
+    if strangers and not want.only:
+        raise ProfileError(f"profile {named.name}: no check is called {strangers[0]}: {near_misses(strangers[0], known, 'checks')}")
+
+
+def _scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
+    from gpuscan.source.guard import Options
+    from gpuscan.source.live import limits_from, scan
+
+    for folder in (machine.root, machine.driver_root):
+        if folder and not os.path.isdir(folder):
+            raise UsageError(f"{folder}: no such folder")
+    limits = limits_from(os.environ.get("GPUSCAN_LIMITS", ""))
+    options = Options(machine.root, machine.driver_root, machine.deadline_s * 0.97, limits)
+    names = want.gpus.split(",") if want and want.gpus else []
+    cards = names if names and all(name.count(":") == 2 for name in names) else []
+    return scan(machine.children, options, _waiting, cards)
+
+
+def _waiting(key: str, seconds: float) -> None:
+    """Tell a person at the terminal what the scan waits for."""
+    if sys.stderr.isatty():
+        print(f"\r\033[Kwaiting for {key} ({seconds:.0f} s)", end="\r\033[K" if seconds < 1 else "", file=sys.stderr, flush=True)
+
+
+def opened(file: str) -> Recording:
+    """Load a recording, or one of the demos that come with gpuscan."""
+    if file not in DEMOS:
+        return load(file)
+    here = os.path.dirname(os.path.abspath(__file__))
+    demo = load(os.path.join(here, "demo.json.gz"))
+    if file == "demo":
+        return demo
+    import json
+
+    with open(os.path.join(here, "demo-broken.json"), encoding="utf-8") as changes:
+        faults = json.load(changes)
+    return patch(restore_copy(demo), faults["set"], faults["log"])
+
+
+def restore_copy(recording: Recording) -> Recording:
+    """Return a copy whose meta data may be changed."""
+    return Recording(recording.meta, recording.scope, list(recording))
+
+
+def recorded(replay: str, machine: Machine) -> tuple[Recording, int]:
+    """Return the recording to speak of, and the signal that cut it short: a file's, or this machine's."""
+    return (opened(replay), 0) if replay else _scan(machine, None)
+
+
+def _judged(recording: Recording, file: str, plan: Plan) -> Report:
+    node = collectors.node(recording)
+    chosen, note = _profile_of(recording, node, plan)
+    notes = [note] if note else []
+    if plan.want.gpus:
+        node, chosen, told = _restricted(node, chosen, plan.want.gpus)
+        notes.append(told)
+    if recording.meta.get("synthetic"):
+        notes.append("this recording is synthetic")
+    if "ended_by_signal" in recording.meta:
+        notes.append(f"the scan was ended by signal {recording.meta['ended_by_signal']}: this report is partial")
+    run_facts = {
+        "gpuscan_version": __version__,
+        "started_at": _utc(recording.meta.get("made_at")),
+        "duration_s": recording.meta.get("duration_s"),
+        "level": "passive",
+        "profile": {"name": chosen.name, "vouches": chosen.vouches, "chosen": note or "named"},
+        "recording": file or None,
+        "synthetic": bool(recording.meta.get("synthetic")),
+        "drill": False,
+        "ended_by_signal": recording.meta.get("ended_by_signal"),
+        "scope": list(recording.scope) if not plan.want.gpus else [f"gpus: {plan.want.gpus}"],
+        "selected": list(plan.want.only),
+    }
+    report = verdict(Case(node, chosen, plan.checks, plan.skipped, run_facts, tuple(notes)))
+    if "ended_by_signal" in recording.meta:
+        report = report._replace(complete=False)
+    return report
+
+
+def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:
+    if plan.named is not None:
+        return plan.named, f"profile {plan.named.name}"
+    own = recording.meta.get("profile")
+    if own:
+        return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
+    return profile.choose(node, plan.want.settings)
+
+
+def _restricted(node: Node, chosen: profile.Profile, gpus: str) -> tuple[Node, profile.Profile, str]:
+    total = 0 if is_unread(node.gpus) else len(node.gpus)
+    node = profile.only_gpus(node, [name.strip() for name in gpus.split(",")])
+    data = {**chosen.data, "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves cards out")}}
+    return node, chosen._replace(data=data), f"{len(node.gpus)} of {total} cards are judged (--gpus)"
+
+
+COUNTING = ("inventory.card_count", "inventory.counted_alike")
+
+
+def _utc(seconds: Any) -> str | None:
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if isinstance(seconds, (int, float)) else None
+
+
+def _tell(reports: Sequence[Report], show: Shown) -> int:
+    if show.format == "text" and not show.output and _on_terminal():
+        from gpuscan.renderers import terminal
+
+        terminal.show(reports, verbosity=show.verbosity)
+    else:
+        write(renderers.find(show.format)(reports, verbosity=show.verbosity), show.output)
+    return max(exit_code(r.verdict, r.exit_code, show.exit_style, fail_on_warn=show.fail_on == "warn") for r in reports)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty() or os.environ.get("FORCE_COLOR", "") not in ("", "0")
+
+
+def write(text: str, output: str) -> None:
+    """Write a result to standard output, or to a file beside its place and rename it there."""
+    data = text.encode("utf-8", "surrogateescape")
+    if output and output != "-":
+        write_beside(output, data)
+        return
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+SCHEMAS = ("profile", "recording", "report")
+
+
+def schema(what: str) -> str:
+    """Return a JSON Schema as text."""
+    if what not in SCHEMAS:
+        raise UsageError(f"no schema '{what}': {near_misses(what, list(SCHEMAS), 'schemas')}")
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "schemas", f"{what}.schema.json"), encoding="utf-8") as file:
+        return file.read()

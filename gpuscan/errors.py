@@ -1,0 +1,27 @@
+"""What ends a command with a sentence instead of a verdict; caught only in cli.py, exit code 2."""
+
+
+class GpuscanError(Exception):
+    """The base: its text names the file or option, what is wrong with it, and what to do."""
+
+
+class UsageError(GpuscanError):
+    """An option, a selector or a check module cannot be used."""
+
+
+class ProfileError(GpuscanError):
+    """A profile is unknown, malformed or contradicts itself."""
+
+
+class RecordingError(GpuscanError):
+    """A recording cannot be read, or is not one."""
+
+
+def near_misses(word: str, known: "list[str]", what: str) -> str:
+    """Return a hint that names what *word* may have meant, or all that is known when nothing is close."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known {what}: {', '.join(sorted(known)) or 'none'}"

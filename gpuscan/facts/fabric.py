@@ -1,0 +1,18 @@
+"""Records of the network that GPUs talk through."""
+
+from typing import NamedTuple
+
+
+class Port(NamedTuple):
+    """One InfiniBand port of an HCA. *state* reads `ACTIVE`, *phys_state* `LinkUp`; *rate_gbps* is the link's rate."""
+
+    label: str
+    hca: str
+    number: int
+    address: str
+    link_layer: str
+    state: str
+    phys_state: str
+    rate_gbps: float
+    firmware: str
+    board_id: str

@@ -1,0 +1,254 @@
+"""What a node is expected to be: profiles loaded, extended, set from the command line, and matched to a node."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from gpuscan import yamlfile
+from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.facts import Gpu, Node, is_unread
+from gpuscan.lens import Book, NotJudged
+from gpuscan.outcome import Evidence
+from gpuscan.suite import bundled, refuse_writable
+
+SITE = "/etc/gpuscan"
+BASE = "default"
+DEEPEST = 8
+
+
+class Profile(NamedTuple):
+    """A loaded profile. *vouches* is False where nothing matched this very machine: then what it leaves open is unknown."""
+
+    name: str
+    data: Mapping[str, Any]
+    vouches: bool = True
+
+    def __getattr__(self, key: str) -> Any:
+        """Give check authors `profile.gpu.count`; at run time they hold a `ProfileLens`, which does the same."""
+        return getattr(ProfileLens(self, self.data, ""), key)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Return the checks whose `unknown` does not make a scan incomplete."""
+        return frozenset(self.data["optional"])
+
+
+class ProfileLens:
+    """The profile as a check sees it: each expectation read is booked, and an open one (`null`) ends the check."""
+
+    def __init__(self, profile: Profile, data: Mapping[str, Any], path: str, book: Book | None = None) -> None:
+        self._profile, self._data, self._path, self._book = profile, data, path, book
+
+    def __getattr__(self, name: str) -> Any:
+        path = f"{self._path}.{name}" if self._path else name
+        if name not in self._data:
+            raise AttributeError(f"profiles have no key {path}: add it to profiles/default.yaml and the schema")
+        value = self._data[name]
+        if isinstance(value, dict):
+            return ProfileLens(self._profile, value, path, self._book)
+        if value is None:
+            raise NotJudged(path)
+        if self._book is not None:
+            self._book.reads.append(Evidence(f"profile.{path}", value, (f"profile:{self._profile.name}",)))
+        return value
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of profiles."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "schemas", "profile.schema.json"), encoding="utf-8") as file:
+        return dict(json.load(file))
+
+
+def places() -> list[str]:
+    """Return the folders that profile names are looked up in: the site's, then the bundled ones."""
+    return [os.path.join(SITE, "profiles"), bundled("profiles")]
+
+
+def known_names() -> dict[str, str]:
+    """Return every profile's name and file; the site's go before bundled ones of the same name."""
+    names: dict[str, str] = {}
+    for folder in reversed(places()):
+        if os.path.isdir(folder):
+            names.update({f[:-5]: os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.endswith(".yaml")})
+    return names
+
+
+def load(name: str, settings: Sequence[str] = ()) -> Profile:
+    """Load a profile by name or file, with its parents and `--set` changes; raises ProfileError with file:line:column."""
+    data = _with_parents(name, ())
+    merged = _merge(_with_parents(BASE, ()), data) if name != BASE else data
+    shown = os.path.basename(name).removesuffix(".yaml") if _is_file(name) else name
+    return _set(Profile(shown, merged), settings)
+
+
+def _is_file(name: str) -> bool:
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def _find(name: str) -> str:
+    if _is_file(name):
+        return name
+    names = known_names()
+    if name not in names:
+        raise ProfileError(f"unknown profile '{name}': {near_misses(name, list(names), 'profiles')}")
+    return names[name]
+
+
+def _with_parents(name: str, children: tuple[str, ...]) -> dict[str, Any]:
+    path = _find(name)
+    if path in children or len(children) > DEEPEST:
+        raise ProfileError(f"{path}: extends itself through {' → '.join((*children, path))}")
+    data = _parse(path)
+    parent = data.pop("extends", None)
+    if parent is None:
+        return data
+    if _is_file(parent) and not os.path.isabs(parent):
+        parent = os.path.join(os.path.dirname(path), parent)
+    return _merge(_with_parents(parent, (*children, path)), data)
+
+
+def _parse(path: str) -> dict[str, Any]:
+    own = os.path.dirname(os.path.abspath(path)) == os.path.abspath(bundled("profiles"))
+    try:
+        if not own:
+            refuse_writable(path)
+        with open(path, encoding="utf-8") as file:
+            text = file.read(1 << 20)
+    except UsageError as error:
+        raise ProfileError(str(error)) from None
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"{path}:1:1: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+    data, positions = yamlfile.load(text, path)
+    if not own:  # bundled profiles are held to the schema by the tests, and jsonschema takes 90 ms to import
+        yamlfile.validate(data, positions, path, schema())
+    return dict(data)
+
+
+def _merge(parent: Mapping[str, Any], child: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parent with the child's values over it; mappings merge, everything else is replaced."""
+    merged = dict(parent)
+    for key, value in child.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _set(profile: Profile, settings: Sequence[str]) -> Profile:
+    """Apply `--set gpu.count=4`: values are YAML, keys those of the default profile, the result is validated."""
+    if not settings:
+        return profile
+    data = json.loads(json.dumps(profile.data))
+    for setting in settings:
+        path, sign, text = setting.partition("=")
+        if not sign:
+            raise UsageError(f"--set {setting}: write it as KEY=VALUE, as in --set gpu.count=4")
+        *parents, last = path.split(".")
+        branch = data
+        for depth, key in enumerate([*parents, last]):
+            if not isinstance(branch, dict) or (key not in branch and "*" not in _open_keys(parents[:depth])):
+                keys = sorted(_dotted_keys(profile.data))
+                raise UsageError(f"--set {setting}: no such key; {near_misses(path, keys, 'keys')}")
+            if depth < len(parents):
+                branch = branch[key]
+        branch[last], _ = yamlfile.load(text or "null", f"--set {path}")
+    yamlfile.validate(data, {}, "--set " + " --set ".join(settings), schema())
+    return profile._replace(data=data)
+
+
+def _open_keys(path: list[str]) -> str:
+    return "*" if path[:1] == ["skip"] else ""
+
+
+def _dotted_keys(data: Mapping[str, Any], above: str = "") -> Iterable[str]:
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            yield from _dotted_keys(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}"
+
+
+def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
+    """Return the profile that fits this machine, and a sentence on why; the number of cards has no say in it.
+
+    A profile that matches the machine itself goes before one that matches its cards only; where none or several fit
+    equally the most that can be said of the cards is used, and nothing vouches for the rest.
+    """
+    pinned = _pinned()
+    if pinned:
+        return load(pinned, settings), f"profile {pinned}, pinned in {SITE}/config.yaml"
+    if is_unread(node.gpus):
+        return load(BASE, settings)._replace(vouches=False), "no profile chosen: the cards could not be listed"
+    cards = {gpu.device_id for gpu in node.gpus}
+    machine = [word for word in (node.host.vendor, node.host.product, node.host.board) if type(word) is str]
+    fits = [(score, name) for name, path in known_names().items() if (score := _fit(path, cards, machine))]
+    best = sorted(name for score, name in fits if score == max(fits)[0])
+    if len(best) == 1:
+        sure = max(fits)[0] > 1
+        why = "matches this machine" if sure else f"matches these cards; no profile knows this machine ({_named(machine)})"
+        return load(best[0], settings)._replace(vouches=sure), f"profile {best[0]} {why}"
+    if best:
+        why = f"{' and '.join(best)} fit equally: name one with --profile"
+    else:
+        why = f"no profile knows {', '.join(sorted(map(str, cards))) or 'a machine without cards'}: name one with --profile"
+    return load(BASE, settings)._replace(vouches=False), why
+
+
+def _named(machine: list[str]) -> str:
+    return " ".join(machine) or "it gives no DMI names"
+
+
+def _fit(path: str, cards: set[str], machine: list[str]) -> int:
+    """Return 2 for a profile that knows the machine, 1 for one that knows the cards only, else 0."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read(1 << 20)
+    if not cards or not all(isinstance(card, str) and card in text for card in cards):
+        return 0  # choosing must not parse every profile
+    match = _parse(path).get("match") or {}
+    if not cards <= set(match.get("device_ids") or ()):
+        return 0
+    patterns = match.get("machines") or ()
+    if not patterns:
+        return 1
+    names = [*machine, " ".join(machine[:2])]
+    return 2 if any(fnmatchcase(name, pattern) for name in names for pattern in patterns) else 0
+
+
+def _pinned() -> str:
+    path = os.path.join(SITE, "config.yaml")
+    if not os.path.exists(path):
+        return ""
+    refuse_writable(path)
+    with open(path, encoding="utf-8") as file:
+        data, positions = yamlfile.load(file.read(1 << 20), path)
+    shape = {"type": "object", "additionalProperties": False, "properties": {"profile": {"type": "string"}}}
+    yamlfile.validate(data, positions, path, shape)
+    return str(data.get("profile", ""))
+
+
+def only_gpus(node: Node, names: Sequence[str]) -> Node:
+    """Return the node with only the cards that *names* name: slot, PCI address, UUID, serial, or index."""
+    if is_unread(node.gpus):
+        raise UsageError(f"--gpus: the cards could not be listed ({node.gpus.text})")
+    chosen = {gpu.address for name in names for gpu in [_named_gpu(node.gpus, name)]}
+    incidents = node.incidents
+    if not is_unread(incidents):
+        incidents = tuple(incident for incident in incidents if incident.address in chosen)
+    return node._replace(gpus=tuple(g for g in node.gpus if g.address in chosen), incidents=incidents)
+
+
+def _named_gpu(gpus: tuple[Gpu, ...], name: str) -> Gpu:
+    known: dict[str, Gpu] = {}
+    for gpu in gpus:
+        for word in (gpu.nvml_index, gpu.serial, gpu.uuid, gpu.physical_slot, gpu.module_id, gpu.address, gpu.label):
+            if type(word) in (str, int):
+                known.setdefault(str(word).lower(), gpu)
+        known[gpu.label.lower()] = known[gpu.address] = gpu
+    if name.lower() not in known:
+        words = [gpu.label for gpu in gpus] + [gpu.address for gpu in gpus]
+        raise UsageError(f"--gpus {name}: no such card; {near_misses(name, words, 'cards')}")
+    return known[name.lower()]

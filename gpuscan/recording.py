@@ -1,0 +1,224 @@
+"""A recording: every raw answer of one node, value or error, with its time; saved, loaded, redacted, patched."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from gpuscan.errors import RecordingError, UsageError
+from gpuscan.facts import READING_KINDS, Unread
+
+FORMAT = "gpuscan-recording"
+SCHEMA_VERSION = "1.0"
+LARGEST_BYTES = 256 * 1024 * 1024  # unpacked; a real eight-card node needs about one
+
+
+class Reading(NamedTuple):
+    """One answer: *value*, or *error* where there was none; *at_s* is Unix time, *ms* how long it took."""
+
+    key: str
+    value: Any
+    error: Unread | None = None
+    at_s: float = 0.0
+    ms: float = 0.0
+    phase: str = "scan"
+
+
+class Recording:
+    """Readings by key, in the order in which they came; only ever added to."""
+
+    def __init__(self, meta: Mapping[str, Any], scope: Iterable[str], readings: Iterable[Reading] = ()) -> None:
+        self.meta = dict(meta)
+        self.scope = tuple(scope)
+        self._by_key: dict[str, list[Reading]] = {}
+        for reading in readings:
+            self.add(reading)
+
+    def add(self, reading: Reading) -> None:
+        """Append one reading."""
+        self._by_key.setdefault(reading.key, []).append(reading)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    def __iter__(self) -> Iterator[Reading]:
+        return (reading for readings in self._by_key.values() for reading in readings)
+
+    def keys(self) -> Iterable[str]:
+        """Return every key that was asked, answered or not."""
+        return self._by_key.keys()
+
+    def all(self, key: str) -> list[Reading]:
+        """Return every reading of *key* in time order, an empty list when it was never asked."""
+        return self._by_key.get(key, [])
+
+    def get(self, key: str) -> Any:
+        """Return the newest value of *key*, or `Unread` with the reason why there is none."""
+        readings = self._by_key.get(key)
+        if readings:
+            newest = readings[-1]
+            if newest.error is None:
+                return newest.value
+            strange = newest.error.kind not in READING_KINDS
+            return newest.error._replace(kind="garbled") if strange else newest.error
+        if not self.covers(key):
+            return Unread(key, "not-recorded", "outside the scope of this recording")
+        return Unread(key, "blocked-behind", "not asked: the scan ended before")
+
+    def covers(self, key: str) -> bool:
+        """Return whether *key* lies within what this recording set out to read."""
+        return "*" in self.scope or any(fnmatchcase(key, pattern) for pattern in self.scope)
+
+
+def _row(reading: Reading) -> dict[str, Any]:
+    row: dict[str, Any] = {"key": reading.key}
+    if reading.error is None:
+        row["value"] = reading.value
+    else:
+        row["error"] = {"kind": reading.error.kind, "text": reading.error.text}
+        if reading.error.code is not None:
+            row["error"]["code"] = reading.error.code
+    row["at"] = round(reading.at_s, 3)
+    row["ms"] = round(reading.ms, 3)
+    if reading.phase != "scan":
+        row["phase"] = reading.phase
+    return row
+
+
+def dump(recording: Recording) -> dict[str, Any]:
+    """Return the recording as the JSON object that `gpuscan schema recording` describes."""
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        **recording.meta,
+        "scope": list(recording.scope),
+        "readings": [_row(reading) for reading in recording],
+    }
+
+
+def restore(document: Any, name: str) -> Recording:
+    """Build a recording from its JSON object; *name* is the file that messages speak of."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise RecordingError(f'{name}: not a gpuscan recording (its JSON lacks "format": "{FORMAT}")')
+    version = str(document.get("schema_version", ""))
+    if version.split(".")[0] != SCHEMA_VERSION.split(".")[0]:
+        raise RecordingError(
+            f"{name}: recording format {version or 'unknown'}, this gpuscan reads {SCHEMA_VERSION}: update gpuscan"
+        )
+    head = ("format", "schema_version", "scope", "readings")
+    try:
+        meta = {key: value for key, value in document.items() if key not in head}
+        readings = [_reading(row) for row in document["readings"]]
+        return Recording(meta, [str(pattern) for pattern in document["scope"]], readings)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordingError(
+            f"{name}: damaged recording ({type(error).__name__}: {error}); collect it again with gpuscan collect"
+        ) from None
+
+
+def _reading(row: dict[str, Any]) -> Reading:
+    key = row["key"]
+    if not isinstance(key, str):
+        raise ValueError(f"a key is {key!r}")
+    error = row.get("error")
+    if error is not None:
+        unread = Unread(key, str(error["kind"]), str(error["text"]), error.get("code"))
+        return Reading(key, None, unread, float(row["at"]), float(row["ms"]), str(row.get("phase", "scan")))
+    return Reading(key, row["value"], None, float(row["at"]), float(row["ms"]), str(row.get("phase", "scan")))
+
+
+def load(path: str) -> Recording:
+    """Read a recording, gzip or plain JSON; raises RecordingError that says what is wrong with the file."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror or error}") from None
+    if data[:2] == b"\x1f\x8b":
+        data = _unzip(data, path)
+    if len(data) > LARGEST_BYTES:
+        raise RecordingError(f"{path}: larger than {LARGEST_BYTES >> 20} MiB unpacked, which no recording is")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise RecordingError(
+            f"{path}: not a gpuscan recording, or one that was cut off (no valid JSON); record the node again with gpuscan collect"
+        ) from None
+    return restore(document, path)
+
+
+def _unzip(data: bytes, path: str) -> bytes:
+    import io
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return file.read(LARGEST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordingError(f"{path}: damaged or cut off ({error}); copy or record it again") from None
+
+
+def save(recording: Recording, path: str) -> None:
+    """Write the recording beside *path* and rename it there; gzip unless the name ends in .json."""
+    data = json.dumps(dump(recording), separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    if not path.endswith(".json"):
+        data = gzip.compress(data, compresslevel=6, mtime=0)
+    write_beside(path, data)
+
+
+def write_beside(path: str, data: bytes) -> None:
+    """Write *data* to a new file next to *path*, then rename: a reader never sees half of it."""
+    draft = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def patch(recording: Recording, changes: Mapping[str, Any], log: Iterable[str] = ()) -> Recording:
+    """Return a copy in which each key or glob of *changes* reads otherwise, and the kernel logged *log* too.
+
+    A change is a value, `{"error": [kind, text]}`, or None to remove the reading from the recording.
+    A glob changes every key that matches; a key without a wildcard that was never asked is added.
+    """
+    readings = [_changed(reading, changes) for reading in recording]
+    kept = [reading for reading in readings if reading is not None]
+    for key, change in changes.items():
+        if "*" not in key and key not in recording and change is not None:
+            kept.append(_as_changed(Reading(key, None), change))
+    lines = list(log)
+    if lines:
+        kept = [_with_log(reading, lines) for reading in kept]
+    return Recording(recording.meta, recording.scope, kept)
+
+
+def _changed(reading: Reading, changes: Mapping[str, Any]) -> Reading | None:
+    for key, change in changes.items():
+        if reading.key == key or ("*" in key and fnmatchcase(reading.key, key)):
+            return None if change is None else _as_changed(reading, change)
+    return reading
+
+
+def _as_changed(reading: Reading, change: Any) -> Reading:
+    if isinstance(change, dict) and set(change) == {"error"}:
+        kind, text = change["error"]
+        return reading._replace(value=None, error=Unread(reading.key, kind, text))
+    return reading._replace(value=change, error=None)
+
+
+def _with_log(reading: Reading, lines: list[str]) -> Reading:
+    """Append kernel records to the ring buffer's reading, one second apart from its last."""
+    if not reading.key.startswith("kmsg:") or reading.error is not None:
+        return reading
+    last = reading.value[-1].split(";")[0].split(",") if reading.value else ["4", "0", "0", "-"]
+    sequence, stamp_us = int(last[1]), int(last[2])
+    new = [f"4,{sequence + n},{stamp_us + n * 1_000_000},-;{line}" for n, line in enumerate(lines, 1)]
+    return reading._replace(value=[*reading.value, *new])

@@ -1,0 +1,36 @@
+"""Reports for readers: one function a format, all in one dict."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gpuscan.errors import UsageError, near_misses
+from gpuscan.outcome import Report
+
+
+class Renderer(Protocol):
+    """Turn reports (one, or several of `judge`) into text."""
+
+    def __call__(self, reports: Sequence[Report], *, verbosity: int) -> str:
+        """Return the whole text, newline at its end."""
+
+
+def _json(reports: Sequence[Report], *, verbosity: int) -> str:
+    from gpuscan.renderers import json_
+
+    return json_.render(reports, verbosity=verbosity)
+
+
+def _text(reports: Sequence[Report], *, verbosity: int) -> str:
+    from gpuscan.renderers import text
+
+    return text.render(reports, verbosity=verbosity)
+
+
+RENDERERS: dict[str, Callable[..., str]] = {"text": _text, "json": _json}
+
+
+def find(name: str) -> Renderer:
+    """Return the renderer of a format; raises UsageError for an unknown one."""
+    if name not in RENDERERS:
+        raise UsageError(f"unknown format '{name}': {near_misses(name, list(RENDERERS), 'formats')}")
+    return RENDERERS[name]

@@ -1,0 +1,87 @@
+"""JSON: the whole report, as `gpuscan schema report` describes it; several reports are an array."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from gpuscan.facts import is_unread
+from gpuscan.outcome import ACTIONS, Finding, Report, Result, Status
+
+SCHEMA_VERSION = "1.0"
+
+
+def render(reports: Sequence[Report], *, verbosity: int) -> str:
+    """Return the reports as indented JSON."""
+    documents = [document(report) for report in reports]
+    return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1, default=_default) + "\n"
+
+
+def _default(value: Any) -> Any:
+    raise TypeError(f"{value!r} has no place in a report")
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return one report as JSON data."""
+    counts = {status.value: sum(r.status is status for r in report.results) for status in Status}
+    row = ACTIONS[report.action]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": report.run,
+        "summary": {
+            "verdict": report.verdict,
+            "exit_code": report.exit_code,
+            "complete": report.complete,
+            "usable": report.exit_code == 0,
+            "action": report.action.value,
+            "todo": row.todo,
+            "proof": row.proof,
+            "counts": counts,
+        },
+        "scope": report.run.get("scope", []),
+        "host": report.host,
+        "software": report.software,
+        "parts": list(report.parts),
+        "checks": [_result(result) for result in report.results],
+        "findings": [_finding(r, f) for r in report.results for f in r.findings],
+        "blind_spots": list(report.blind_spots),
+        "notes": list(report.notes),
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": result.check, "subject": result.subject, "status": result.status.value, "title": result.title}
+    if result.address:
+        row["address"] = result.address
+    if result.reason:
+        row["reason"] = result.reason
+    if result.evidence:
+        row["evidence"] = [{"fact": e.fact, "value": _value(e.value), "readings": list(e.keys)} for e in result.evidence]
+    if result.unread:
+        row["unread"] = [{"fact": path, "kind": u.kind, "text": u.text, "reading": u.key} for path, u in result.unread]
+    if result.traceback:
+        row["traceback"] = result.traceback
+    return row
+
+
+def _value(value: Any) -> Any:
+    return None if is_unread(value) else value
+
+
+def _finding(result: Result, finding: Finding) -> dict[str, Any]:
+    row = {
+        "check": result.check,
+        "subject": result.subject,
+        "address": result.address,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "action": finding.action.value,
+        "urgency": finding.urgency,
+        "impact": finding.impact,
+        "observed": finding.observed,
+        "expected": finding.expected,
+        "culprits": list(finding.culprits),
+        "source": finding.source,
+    }
+    if finding.shared:
+        row["shared_cause"] = True
+    return row

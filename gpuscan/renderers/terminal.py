@@ -1,0 +1,31 @@
+"""The text on a terminal: the same lines, wrapped to its width and coloured by rich."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from gpuscan.outcome import Report
+from gpuscan.renderers.text import Line, lines
+
+
+def show(reports: Sequence[Report], *, verbosity: int) -> None:
+    """Print the reports to standard output, wrapped with hanging indents."""
+    console = Console(highlight=False, soft_wrap=False)
+    for line in lines(reports, verbosity=verbosity):
+        console.print(_wrapped(line, console))
+
+
+def _wrapped(line: Line, console: Console) -> Text:
+    text = Text(line.text)
+    if line.style:
+        text.stylize(line.style, 0, line.styled)
+    if not line.hang or len(line.text) <= console.width:
+        return text
+    head, tail = text[: line.hang], text[line.hang :]
+    wrapped = tail.wrap(console, max(console.width - line.hang, 20))
+    joined = head
+    for number, piece in enumerate(wrapped):
+        piece.rstrip()
+        joined = joined + (Text("\n" + " " * line.hang) if number else Text("")) + piece
+    return joined

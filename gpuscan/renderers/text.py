@@ -1,0 +1,184 @@
+"""Text for people: worst first, equal subjects folded, the next action last; words tell all that colours do."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpuscan.outcome import ACTIONS, Action, Finding, Report, Result, Status
+
+ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
+STYLES = {Status.FAIL: "bold red", Status.UNKNOWN: "bold magenta", Status.WARN: "yellow", Status.SKIP: "dim", Status.PASS: "green"}
+VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
+WORDS = {Status.FAIL: "FAIL", Status.UNKNOWN: "UNKNOWN", Status.WARN: "WARN", Status.SKIP: "skip", Status.PASS: "pass"}
+INDENT = " " * 9
+
+
+class Line(NamedTuple):
+    """One line: its text, the style of its first *styled* characters, and how deep its continuation is indented."""
+
+    text: str
+    style: str = ""
+    styled: int = 0
+    hang: int = 0
+
+
+class Row(NamedTuple):
+    """Equal results of one check, folded: the subjects that share a status and a sentence."""
+
+    status: Status
+    check: str
+    subjects: tuple[str, ...]
+    message: str
+    action: Action
+    rank: int
+
+
+def render(reports: Sequence[Report], *, verbosity: int) -> str:
+    """Return the reports as plain text."""
+    return "".join(f"{line.text}\n" for line in lines(reports, verbosity=verbosity))
+
+
+def lines(reports: Sequence[Report], *, verbosity: int) -> list[Line]:
+    """Return the lines of one report, or one line a report where there are several."""
+    if len(reports) > 1 or verbosity < 0:
+        return [_one_line(report, named=len(reports) > 1) for report in reports]
+    (report,) = reports
+    rows = _rows(report.results)
+    body = [line for row in rows if _shown(row, verbosity) for line in _row_lines(row, verbosity)]
+    return [*_head(report), Line(""), *body, *([Line("")] if body else []), *_tail(report, verbosity)]
+
+
+def _shown(row: Row, verbosity: int) -> bool:
+    return verbosity > 0 or row.status not in (Status.PASS, Status.SKIP)
+
+
+def _head(report: Report) -> list[Line]:
+    run, host, software = report.run, report.host, report.software
+    cards = [part for part in report.parts if part["kind"] == "gpu"]
+    names = sorted({str(card["name"] or card["device_id"] or "unknown card") for card in cards})
+    driver = f", driver {software['module_version']}" if software.get("module_version") else ""
+    who = host.get("hostname") or run.get("recording") or "this node"
+    what = f"{len(cards)} x {' and '.join(names)}" if cards else "no NVIDIA card"
+    head = [Line(f"gpuscan {run.get('gpuscan_version', '')}  {who}: {what}{driver}")]
+    head += [Line(f"{INDENT}{note}", hang=len(INDENT)) for note in report.notes]
+    return head
+
+
+def _rows(results: Iterable[Result]) -> list[Row]:
+    folded: dict[tuple[Status, str, str, Action], list[str]] = {}
+    for result in results:
+        for status, message, action in _sentences(result):
+            folded.setdefault((status, result.check, message, action), []).append(result.subject)
+    rows = [
+        Row(status, check, tuple(subjects), message, action, ORDER.index(status))
+        for (status, check, message, action), subjects in folded.items()
+    ]
+    return sorted(rows, key=lambda row: (row.rank, -row.action.rank))
+
+
+def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
+    if result.status in (Status.FAIL, Status.WARN):
+        return [(f.severity, _told(f), f.action) for f in result.findings]
+    message = result.reason if result.status in (Status.SKIP, Status.UNKNOWN) else result.title
+    return [(result.status, re.sub(r"\[[^\]]*\]", "[]", message, count=1), Action.NONE)]
+
+
+def _told(finding: Finding) -> str:
+    extra = "; it shows on half of the cards or more, so its cause is shared" if finding.shared else ""
+    return finding.message + extra
+
+
+def fold(subjects: Sequence[str]) -> str:
+    """Fold subjects of one kind: `gpu SXM[5-8]`; others keep their names.
+
+    >>> fold(["gpu:SXM5", "gpu:SXM6", "gpu:SXM7"]), fold(["node"]), fold(["gpu:0000:1b:00.0"])
+    ('gpu SXM[5-7]', 'node', 'gpu 0000:1b:00.0')
+    """
+    if len(subjects) == 1:
+        return subjects[0].replace(":", " ", 1)
+    kind = subjects[0].partition(":")[0]
+    names = [subject.partition(":")[2] for subject in subjects]
+    hits = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    stems = {hit[1] for hit in hits if hit}
+    if len(stems) == 1 and all(hits):
+        return f"{kind} {stems.pop()}[{_ranges(sorted(int(hit[2]) for hit in hits if hit))}]"
+    return f"{kind} {', '.join(names)}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _row_lines(row: Row, verbosity: int) -> list[Line]:
+    word = WORDS[row.status]
+    subject = fold(row.subjects)
+    lines = [Line(f"{word:<9}{subject}: {row.message}", STYLES[row.status], len(word), len(INDENT))]
+    if row.status in (Status.FAIL, Status.WARN):
+        lines.append(Line(f"{INDENT}{row.check}: {row.action.value}", hang=len(INDENT)))
+    else:
+        lines.append(Line(f"{INDENT}{row.check}", hang=len(INDENT)))
+    return lines
+
+
+def _counts(report: Report) -> str:
+    counts = [(WORDS[s].lower(), sum(r.status is s for r in report.results)) for s in ORDER]
+    return ", ".join(f"{number} {word}" for word, number in counts if number)
+
+
+def _tail(report: Report, verbosity: int) -> list[Line]:
+    tail = []
+    skipped = sum(result.status is Status.SKIP for result in report.results)
+    if report.blind_spots and verbosity == 0:
+        facts = ", ".join(dict.fromkeys(capped["fact"].replace("[]", "") for capped in report.blind_spots))
+        tail.append(Line(f"Not seen: {facts} (-v tells why)", hang=len(INDENT)))
+    elif skipped and verbosity == 0:
+        tail.append(Line(f"{skipped} checks were skipped (-v tells why)"))
+    word = f"Verdict: {report.verdict}"
+    style = VERDICT_STYLES.get(report.verdict, "bold red")
+    complete = "" if report.complete else ", incomplete"
+    tail.append(Line(f"{word} (exit code {report.exit_code}{complete}); {_counts(report)}", style, len(word)))
+    return tail + [Line(text, hang=len(INDENT)) for text in _next(report)]
+
+
+def _next(report: Report) -> list[str]:
+    if report.action is Action.NONE:
+        return [NEXT[report.verdict]]
+    row = ACTIONS[report.action]
+    culprits = [
+        subject
+        for result in report.results
+        for finding in result.findings
+        if finding.severity is Status.FAIL and finding.action is report.action
+        for subject in ([f"gpu:{name}" for name in finding.culprits] or [result.subject])
+    ]
+    parts = {f"{part['kind']}:{part['slot']}": part for part in report.parts}
+    named = [_identity(subject, parts.get(subject, {})) for subject in dict.fromkeys(culprits)]
+    return [f"Next:    {row.todo}", *(f"{INDENT}{name}" for name in named), f"Then:    {row.proof}"]
+
+
+def _identity(subject: str, part: dict[str, object]) -> str:
+    told = [f"{word} {part[word]}" for word in ("address", "serial", "part_number") if part.get(word)]
+    return f"{subject.replace(':', ' ', 1)}{': ' if told else ''}{', '.join(told)}"
+
+
+NEXT = {
+    "pass": "This node may go to work.",
+    "warn": "This node may go to work; see the warnings.",
+    "incomplete": "Not proven healthy: keep the node drained, see what was not read (gpuscan doctor helps), scan again.",
+}
+
+
+def _one_line(report: Report, *, named: bool) -> Line:
+    failed = [(r, f) for r in report.results for f in r.findings if f.severity is Status.FAIL]
+    worst = max(failed, key=lambda pair: pair[1].action.rank, default=None)
+    what = f": {worst[0].subject.replace(':', ' ', 1)} {worst[0].check} -> {worst[1].action.value}" if worst else ""
+    more = f" (+{len(failed) - 1})" if len(failed) > 1 else ""
+    name = f"{report.run.get('recording')}: " if named else ""
+    text = f"{name}{report.verdict} ({report.exit_code}){what}{more}"
+    return Line(text, VERDICT_STYLES.get(report.verdict, "bold red") if not named else "", len(text) if not named else 0)

@@ -1,0 +1,240 @@
+"""Checks: the decorator that marks them, what they can say, how their modules are loaded and selected."""
+
+import os
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+from gpuscan.errors import UsageError, near_misses
+from gpuscan.lens import NotJudged, NotRead
+from gpuscan.outcome import Action, Finding, Status
+
+F = TypeVar("F", bound=Callable[..., None])
+SUBJECTS = ("node", "gpu", "port", "incident")
+WARN_ONLY = (Action.NONE, Action.MONITOR, Action.RESTART_APP)
+
+
+class Mark(NamedTuple):
+    """What the author says of a check: see `check`."""
+
+    action: Action
+    source: str
+    needs: tuple[str, ...]
+    urgency: str
+    impact: str
+    shared: bool
+    aliases: tuple[str, ...]
+
+
+class Check(NamedTuple):
+    """A loaded check: its id (`memory.no_row_remap_failed`), the kind of its subject, its function, its mark."""
+
+    id: str
+    title: str
+    text: str
+    subject: str
+    wants_profile: bool
+    function: Callable[..., None]
+    file: str
+    mark: Mark
+
+    @property
+    def area(self) -> str:
+        """Return the part of the id before the dot."""
+        return self.id.split(".")[0]
+
+
+_said: ContextVar[list[Finding]] = ContextVar("gpuscan_findings")
+_mark: ContextVar[Mark] = ContextVar("gpuscan_mark")
+
+
+def check(
+    *,
+    action: Action,
+    source: str = "",
+    needs: str | Sequence[str] = (),
+    urgency: str = "now",
+    impact: str = "availability",
+    shared: bool = True,
+    aliases: Sequence[str] = (),
+) -> Callable[[F], F]:
+    """Mark a function as a check.
+
+    *action* is what fixes a failure; *source* who says so; *needs* the checks whose failure explains this one's;
+    *urgency* `now` or `next-idle`; *shared* False for a card's own flag, which no shared cause can set.
+    """
+    wanted = (needs,) if isinstance(needs, str) else tuple(needs)
+
+    def mark(function: F) -> F:
+        function.__gpuscan__ = Mark(action, source, wanted, urgency, impact, shared, tuple(aliases))  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def fail(message: str, *, action: Action | None = None, culprits: Iterable[Any] = (), **details: Any) -> None:
+    """Say that something is wrong. *details*: observed, expected, urgency, impact, source."""
+    finding = _finding(Status.FAIL, message, action, culprits, details)
+    if finding.action in WARN_ONLY:
+        raise ValueError(f"a failure cannot ask for '{finding.action.value}': use warn()")
+    _said.get().append(finding)
+
+
+def warn(message: str, *, action: Action | None = None, culprits: Iterable[Any] = (), **details: Any) -> None:
+    """Say that something deserves attention and the node may still work."""
+    _said.get().append(_finding(Status.WARN, message, action, culprits, details))
+
+
+def _finding(severity: Status, message: str, action: Action | None, culprits: Iterable[Any], details: Any) -> Finding:
+    mark = _mark.get()
+    names = tuple(c if type(c) is str else c.label for c in culprits)
+    defaults = {"urgency": mark.urgency, "impact": mark.impact, "source": mark.source}
+    return Finding(severity, message, action or mark.action, names, **{**defaults, **details})
+
+
+class Answer(NamedTuple):
+    """What one call of a check came to: its findings, the expectation it lacked, its traceback if it crashed."""
+
+    findings: tuple[Finding, ...]
+    not_judged: str
+    crash: str
+
+
+def call(one: Check, subject: Any, profile: Any) -> Answer:
+    """Call a check on a subject and catch all that it can do: say, assert, meet an unread fact, or crash."""
+    findings: list[Finding] = []
+    tokens = _said.set(findings), _mark.set(one.mark)
+    not_judged = crash = ""
+    try:
+        one.function(subject, profile) if one.wants_profile else one.function(subject)
+    except AssertionError as error:
+        say = warn if one.mark.action in WARN_ONLY else fail
+        say(str(error) or f"Not so: {one.title}")
+    except NotRead:
+        pass  # the lens has booked it, and the verdict looks at the book
+    except NotJudged as open_expectation:
+        not_judged = str(open_expectation)
+    except Exception:  # noqa: BLE001  # a check is foreign code: whatever it raises is an unknown with its traceback
+        crash = traceback.format_exc()
+    finally:
+        _said.reset(tokens[0])
+        _mark.reset(tokens[1])
+    return Answer(tuple(findings), not_judged, crash)
+
+
+def bundled(folder: str) -> str:
+    """Return where *folder* (checks, profiles) lies: inside the installed package, or at the top of the source tree."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(here, folder)
+    return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(here), folder)
+
+
+def load(directories: Sequence[str]) -> tuple[Check, ...]:
+    """Load the checks of every test_*.py in *directories*, ordered so that what others need comes first."""
+    checks: dict[str, Check] = {}
+    for directory in directories:
+        for one in _directory(directory):
+            if one.id in checks:
+                raise UsageError(f"{one.file}: check id {one.id} is taken by {checks[one.id].file}: rename the function")
+            checks[one.id] = one
+    if not checks:
+        raise UsageError(f"no checks in {', '.join(directories)}: check modules are named test_*.py")
+    return _in_order(checks)
+
+
+def _directory(directory: str) -> list[Check]:
+    try:
+        entries = sorted(os.listdir(directory))
+    except OSError as error:
+        raise UsageError(f"{directory}: {error.strerror}: name a folder of test_*.py modules") from None
+    files = [name for name in entries if name.startswith("test_") and name.endswith(".py")]
+    return [one for name in files for one in load_file(os.path.join(directory, name))]
+
+
+def load_file(path: str) -> list[Check]:
+    """Load one module by path. Asserts stay alive under -O and nothing is written; any error names the file."""
+    refuse_writable(path)
+    module = ModuleType(os.path.basename(path)[:-3])
+    module.__file__ = path
+    try:
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True, optimize=0)
+        exec(code, module.__dict__)  # noqa: S102  # a check module is code by design; others' files were refused above
+    except Exception as error:  # noqa: BLE001  # foreign code again: the user is told which file and why
+        where = traceback.extract_tb(error.__traceback__)[-1].lineno if error.__traceback__ else 0
+        line = getattr(error, "lineno", None) or where
+        raise UsageError(f"{path}:{line}: check module cannot be loaded: {type(error).__name__}: {error}") from None
+    functions = [v for name, v in vars(module).items() if name.startswith("test_") and isinstance(v, FunctionType)]
+    if not functions:
+        raise UsageError(f"{path}: holds no check: a check is a function test_… marked with @check")
+    return [_check(path, function) for function in functions]
+
+
+def refuse_writable(path: str) -> None:
+    """As root, refuse a file or its folder that others may write: it would run, or judge, as root."""
+    if os.geteuid() != 0:
+        return
+    for place in (path, os.path.dirname(os.path.abspath(path))):
+        status = os.stat(place)
+        if status.st_mode & 0o022 and not status.st_mode & 0o1000:
+            raise UsageError(f"{place}: others may write it, and gpuscan runs as root: chmod go-w {place}")
+
+
+def _check(path: str, function: FunctionType) -> Check:
+    mark = getattr(function, "__gpuscan__", None)
+    name = function.__name__.removeprefix("test_")
+    if mark is None:
+        raise UsageError(f"{path}: {function.__name__} lacks @check(action=…)")
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    subjects = [name for name in names if name != "profile"]
+    if len(subjects) != 1 or subjects[0] not in SUBJECTS or names[0] != subjects[0]:
+        raise UsageError(f"{path}: {function.__name__}{names}: wants one subject ({', '.join(SUBJECTS)}), then profile")
+    text = (function.__doc__ or "").strip()
+    if not text:
+        raise UsageError(f"{path}: {function.__name__} lacks a docstring: its first line is the check's title")
+    area = os.path.basename(path)[len("test_") : -len(".py")]
+    return Check(f"{area}.{name}", text.splitlines()[0], text, subjects[0], "profile" in names, function, path, mark)
+
+
+def _in_order(checks: dict[str, Check]) -> tuple[Check, ...]:
+    """Return the checks so that each comes after those it needs; an unknown or circular need is an error."""
+    done: dict[str, Check] = {}
+
+    def place(one: Check, above: tuple[str, ...]) -> None:
+        if one.id in above:
+            raise UsageError(f"{one.file}: checks need each other in a circle: {' → '.join((*above, one.id))}")
+        for need in one.mark.needs:
+            if need not in checks:
+                hint = near_misses(need, list(checks), "checks")
+                raise UsageError(f"{one.file}: {one.id} needs {need}, which is no check: {hint}")
+            place(checks[need], (*above, one.id))
+        done.setdefault(one.id, one)
+
+    for one in checks.values():
+        place(one, ())
+    return tuple(done.values())
+
+
+def select(checks: Sequence[Check], only: Sequence[str], skip: Sequence[str]) -> tuple[tuple[Check, ...], frozenset[str]]:
+    """Return the checks that *only* leaves (all, when empty) and the ids among them that *skip* names."""
+    wanted = _matching(checks, only) if only else frozenset(one.id for one in checks)
+    skipped = _matching(checks, skip)
+    return tuple(one for one in checks if one.id in wanted), skipped
+
+
+def _matching(checks: Sequence[Check], selectors: Sequence[str]) -> frozenset[str]:
+    found: set[str] = set()
+    for selector in selectors:
+        hits = {one.id for one in checks if _answers_to(one, selector)}
+        if not hits:
+            words = [one.id for one in checks] + sorted({one.area for one in checks})
+            raise UsageError(f"selector '{selector}' matches no check: {near_misses(selector, words, 'checks')}")
+        found |= hits
+    return frozenset(found)
+
+
+def _answers_to(one: Check, selector: str) -> bool:
+    return selector == one.area or any(fnmatchcase(name, selector) for name in (one.id, *one.mark.aliases))

@@ -1,0 +1,263 @@
+"""From node, profile and checks to a report: run each check, explain echoes by their root, conclude."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from gpuscan.facts import Node, Unread, is_unread
+from gpuscan.lens import Book, look
+from gpuscan.outcome import Action, Finding, Report, Result, Status, conclude, worst_action
+from gpuscan.profile import Profile, ProfileLens
+from gpuscan.suite import Check, call
+
+HARMLESS = ("not-recorded", "not-supported", "too-old-driver")
+NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node"}
+SHARED_FROM_CARDS = 3
+EVERY_CARD_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no card lacks these
+
+
+class Case(NamedTuple):
+    """All that a judgement needs beside the checks; *skipped* are the ids that the user left out."""
+
+    node: Node
+    profile: Profile
+    checks: Sequence[Check]
+    skipped: frozenset[str] = frozenset()
+    run: Mapping[str, Any] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+
+
+def judge(case: Case) -> Report:
+    """Return the report on one node; pure: the same case gives the same report."""
+    results = _mark_shared(_explain(_run(case), case), case)
+    verdict, code, complete = conclude(results, case.profile.optional)
+    return Report(
+        run=dict(case.run),
+        host=_plain(case.node.host),
+        software=_plain(case.node.driver),
+        parts=_parts(case.node),
+        results=results,
+        verdict=verdict,
+        exit_code=code,
+        complete=complete,
+        action=worst_action(results),
+        blind_spots=_blind_spots(results),
+        notes=case.notes,
+    )
+
+
+def _run(case: Case) -> list[Result]:
+    results: list[Result] = []
+    for one in case.checks:
+        reason = _left_out(one, case)
+        if reason:
+            results.append(Result(one.id, "node", None, Status.SKIP, one.title, reason))
+            continue
+        quiet = frozenset(r.address for r in results if r.address and r.check in _needs(one, case) and _wrong(r, case))
+        results += [_examine(one, path, record, case, quiet) for path, record in _subjects(one, case.node)] or [
+            _without_subject(one)
+        ]
+    return results
+
+
+def _left_out(one: Check, case: Case) -> str:
+    if one.id in case.skipped:
+        return "left out by --skip"
+    return f"not judged by this profile: {case.profile.data['skip'][one.id]}" if one.id in case.profile.data["skip"] else ""
+
+
+def _subjects(one: Check, node: Node) -> list[tuple[str, Any]]:
+    """Return (path, record) of each subject; a list that was not read stands for itself, once."""
+    if one.subject == "node":
+        return [("", node)]
+    records = getattr(node, f"{one.subject}s")
+    if is_unread(records):
+        return [(f"{one.subject}s", records)]
+    return [(f"{one.subject}s[{record.label}]", record) for record in records]
+
+
+def _without_subject(one: Check) -> Result:
+    """An empty log is good news; a part that is not there is none."""
+    if one.subject == "incident":
+        return Result(one.id, "node", None, Status.PASS, one.title)
+    return Result(one.id, "node", None, Status.SKIP, one.title, f"does not apply: no {NOUNS[one.subject]} in this node")
+
+
+def _examine(one: Check, path: str, record: Any, case: Case, quiet: frozenset[str]) -> Result:
+    book = Book(case.node.sources, quiet)
+    if is_unread(record):
+        book.missed(path, record)
+        status, reason = _status(one, (), book, case)
+        return Result(one.id, "node", None, status, one.title, reason, unread=tuple(book.missing))
+    answer = call(one, look(record, path, book), ProfileLens(case.profile, case.profile.data, "", book))
+    if answer.crash:
+        book.missed(path, Unread(one.file, "garbled", f"the check itself crashed: {answer.crash.splitlines()[-1]}"))
+    status, reason = _status(one, answer.findings, book, case)
+    if answer.not_judged and status is Status.PASS:
+        status, reason = _open(answer.not_judged, case.profile)
+    return Result(
+        check=one.id,
+        subject="node" if one.subject == "node" else f"{one.subject}:{record.label}",
+        address=getattr(record, "address", None),
+        status=status,
+        title=one.title,
+        reason=reason,
+        findings=answer.findings,
+        evidence=tuple(book.reads),
+        unread=tuple(book.missing),
+        traceback=answer.crash,
+    )
+
+
+def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> tuple[Status, str]:
+    """Derive the status: a proven failure, else what was not read, else a warning, else a pass."""
+    if any(finding.severity is Status.FAIL for finding in findings):
+        return Status.FAIL, ""
+    needed = [(path, unread) for path, unread in book.missing if not _harmless(path, unread, case.profile)]
+    if needed:
+        return Status.UNKNOWN, _said(needed)
+    if findings:
+        return Status.WARN, ""
+    return (Status.SKIP, _said(book.missing)) if book.missing else (Status.PASS, "")
+
+
+def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
+    """Tell whether a lack is a skip: outside the scope, or a thing that this hardware or driver does not have."""
+    if unread.kind == "not-supported":
+        fact = capability(path)
+        return path.startswith("gpus[") and fact not in profile.data["capabilities"] and fact not in EVERY_CARD_GIVES
+    return unread.kind in HARMLESS
+
+
+def capability(path: str) -> str:
+    """Return the fact of a card that a path leads to: `gpus[SXM6].pcie.width` is `pcie`."""
+    return path.split("].", 1)[-1].split(".")[0].split("[")[0]
+
+
+def _said(missing: Sequence[tuple[str, Unread]]) -> str:
+    path, unread = missing[0]
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    kind = unread.kind.replace("-", " ")
+    return f"{kind}: {path or 'node'} ({unread.text}){more}"
+
+
+def _open(expectation: str, profile: Profile) -> tuple[Status, str]:
+    if profile.vouches:
+        return Status.SKIP, f"not judged: profile {profile.name} leaves {expectation} open"
+    return Status.UNKNOWN, f"nothing says what {expectation} should be here: name a profile, or --set {expectation}=…"
+
+
+def _needs(one: Check, case: Case) -> frozenset[str]:
+    """Return the ids that *one* needs, and those that they need."""
+    by_id = {check.id: check for check in case.checks}
+    found: set[str] = set()
+    queue = list(one.mark.needs)
+    while queue:
+        need = queue.pop()
+        if need not in found:
+            found.add(need)
+            queue += by_id[need].mark.needs if need in by_id else ()
+    return frozenset(found)
+
+
+def _wrong(result: Result, case: Case) -> bool:
+    """Tell whether a result can explain others: it failed, or it is an unknown that itself makes the scan incomplete."""
+    if result.status is Status.UNKNOWN:
+        return result.check not in case.profile.optional
+    return result.status is Status.FAIL
+
+
+def _explain(results: list[Result], case: Case) -> list[Result]:
+    """Turn the echoes of a failed need into skips; a proven failure with a heavier action is no echo."""
+    needs = {one.id: _needs(one, case) for one in case.checks}
+    wrong = [result for result in results if _wrong(result, case)]
+    explained = []
+    for result in results:
+        roots = [root for root in wrong if root.check in needs[result.check] and _same_place(root, result, wrong)]
+        root = next((root for root in roots if _covers(root, result)), None)
+        if root is None or (result.status is Status.SKIP and not result.unread):
+            explained.append(result)
+            continue
+        kept = result._replace(status=Status.SKIP, reason=f"explained by {root.check} ({root.subject})", findings=())
+        explained.append(kept)
+    return explained
+
+
+def _same_place(root: Result, result: Result, wrong: Sequence[Result]) -> bool:
+    if root.subject in (result.subject, "node") or (root.address and root.address == result.address):
+        return True
+    culprits = {name for finding in result.findings for name in finding.culprits}
+    blamed = {r.subject.partition(":")[2] for r in wrong if r.check == root.check}
+    return bool(culprits) and culprits <= blamed
+
+
+def _covers(root: Result, result: Result) -> bool:
+    if root.status is Status.UNKNOWN:
+        return result.status is Status.UNKNOWN
+    return result.status is not Status.FAIL or worst_action((result,)).rank <= worst_action((root,)).rank
+
+
+def _mark_shared(results: Sequence[Result], case: Case) -> tuple[Result, ...]:
+    """Where half of three or more cards show one fault, its cause is shared: no part of a card is to be replaced for it."""
+    cards = 0 if is_unread(case.node.gpus) else len(case.node.gpus)
+    own = {one.id for one in case.checks if not one.mark.shared}  # a card's own flag: no shared cause can set it
+    hit: dict[str, set[str]] = {}
+    for result in results:
+        if result.status is Status.FAIL and result.address and result.check not in own:
+            hit.setdefault(result.check, set()).add(result.address)
+    crowded = {check for check, places in hit.items() if cards >= SHARED_FROM_CARDS and 2 * len(places) >= cards}
+    return tuple(_shared(r) if r.check in crowded and r.status is Status.FAIL else r for r in results)
+
+
+def _shared(result: Result) -> Result:
+    findings = []
+    for finding in result.findings:
+        action = Action.INSPECT if finding.action is Action.REPLACE else finding.action
+        findings.append(finding._replace(shared=True, action=action))
+    return result._replace(findings=tuple(findings))
+
+
+def _plain(record: Any) -> Any:
+    """Return a record as JSON data: an Unread is null."""
+    if is_unread(record):
+        return None
+    if hasattr(record, "_fields"):
+        return {name: _plain(value) for name, value in zip(record._fields, record, strict=True)}
+    return [_plain(item) for item in record] if type(record) is tuple else record
+
+
+PART_FACTS = (
+    "device_id", "physical_slot", "module_id", "access", "nvml_index", "name", "uuid", "serial", "part_number",
+    "vbios", "inforom", "gsp_firmware", "memory_mib",
+)  # fmt: skip
+
+
+def _parts(node: Node) -> tuple[dict[str, Any], ...]:
+    """Return what may have to be pulled: cards and HCA ports, with what identifies them."""
+    cards: Iterable[Any] = () if is_unread(node.gpus) else node.gpus
+    ports: Iterable[Any] = () if is_unread(node.ports) else node.ports
+    parts = [
+        {"kind": "gpu", "slot": card.label, "address": card.address, **{f: _plain(getattr(card, f)) for f in PART_FACTS}}
+        for card in cards
+    ]
+    for port in ports:
+        firmware, board = _plain(port.firmware), _plain(port.board_id)
+        parts.append({"kind": "port", "slot": port.label, "address": port.address, "firmware": firmware, "board_id": board})
+    return tuple(parts)
+
+
+def _blind_spots(results: Sequence[Result]) -> tuple[dict[str, Any], ...]:
+    """Return what could not be seen, once for each fact and reason, with the subjects it was missing on."""
+    spots: dict[tuple[str, str, str], set[str]] = {}
+    for result in results:
+        if result.status in (Status.SKIP, Status.UNKNOWN) and not result.reason.startswith("explained"):
+            for path, unread in result.unread:
+                spots.setdefault((_unnumbered(path), unread.kind, unread.text), set()).add(result.subject)
+    return tuple(
+        {"fact": fact, "kind": kind, "text": text, "subjects": sorted(subjects)} for (fact, kind, text), subjects in spots.items()
+    )
+
+
+def _unnumbered(path: str) -> str:
+    head, bracket, tail = path.partition("[")
+    return f"{head}[]{_unnumbered(tail.partition(']')[2])}" if bracket else path

@@ -1,0 +1,58 @@
+"""The project's tasks: `nox -s tests lint types package bench`; each makes its own environment."""
+
+import glob
+import os
+import tempfile
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "virtualenv"
+nox.options.error_on_missing_interpreters = True
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests."""
+    session.install("-e", ".[dev]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format."""
+    session.install("ruff>=0.6")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types, strictly."""
+    session.install("-e", ".[dev]")
+    for folder in ("gpuscan", "checks", "tests"):
+        session.run("mypy", folder)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build wheel and sdist, install the wheel elsewhere, and run the demo from / with it."""
+    session.install("build")
+    with tempfile.TemporaryDirectory() as folder:
+        session.run("python", "-m", "build", "--outdir", folder, silent=True)
+        (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
+        assert glob.glob(os.path.join(folder, "*.tar.gz"))
+        session.run("python", "-m", "venv", os.path.join(folder, "elsewhere"))
+        program = os.path.join(folder, "elsewhere", "bin")
+        session.run(os.path.join(program, "python"), "-m", "pip", "install", "--quiet", wheel, external=True)
+        session.chdir("/")
+        session.run(os.path.join(program, "gpuscan"), "run", "--replay", "demo", external=True)
+        session.run(os.path.join(program, "gpuscan"), "run", "--replay", "demo-broken", external=True, success_codes=[41])
+        session.run(os.path.join(program, "gpuscan"), "--version", external=True)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Print the ratios of the design's section 10, all measured in this run."""
+    session.install("-e", ".[dev]")
+    session.run("python", "tests/bench.py", *session.posargs)
