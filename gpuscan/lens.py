@@ -53,8 +53,8 @@ class Lens:
         object.__setattr__(self, "_path", path)
         object.__setattr__(self, "_book", book)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         raise TypeError(f"{self._path} is seen through a lens: compare its facts, not its type")
 
     def __getattr__(self, name: str) -> Any:

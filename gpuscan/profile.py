@@ -235,7 +235,7 @@ def only_gpus(node: Node, names: Sequence[str]) -> Node:
     if is_unread(node.gpus):
         raise UsageError(f"--gpus: the cards could not be listed ({node.gpus.text})")
     chosen = {gpu.address for name in names for gpu in [_named_gpu(node.gpus, name)]}
-    incidents = node.incidents
+    incidents: Any = node.incidents
     if not is_unread(incidents):
         incidents = tuple(incident for incident in incidents if incident.address in chosen)
     return node._replace(gpus=tuple(g for g in node.gpus if g.address in chosen), incidents=incidents)

@@ -96,7 +96,8 @@ def _warnings(recording: Recording) -> Iterable[str]:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-        yield f"the package {name} {version} shadows nvidia-ml-py: pip uninstall {name}, then pip install --force-reinstall nvidia-ml-py"
+        cure = f"pip uninstall {name}, then pip install --force-reinstall nvidia-ml-py"
+        yield f"the package {name} {version} shadows nvidia-ml-py: {cure}"
     node: Any = collectors.node(recording)
     if not is_unread(node.gpus) and not node.gpus:
         yield "no NVIDIA card is on PCI"

@@ -190,14 +190,14 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
 
 
 def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
-    identity: Any = take(recording, f"file:{PCI}/{address}/uevent", _identity)
+    uevent = f"file:{PCI}/{address}/uevent"
     answers = {ask.fact: take(recording, ask.key(address), ask.parse, ask.since) for ask in ASKS}
     slot = _physical_slot(recording, address)
     return Gpu(
         address=address,
         label=_label(answers, slot, address),
-        device_id=identity if is_unread(identity) else identity["PCI_ID"].lower(),
-        kernel_driver=identity if is_unread(identity) else identity.get("DRIVER", ""),
+        device_id=take(recording, uevent, lambda value: _identity(value)["PCI_ID"].lower()),
+        kernel_driver=take(recording, uevent, lambda value: _identity(value).get("DRIVER", "")),
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,
         access=_access(recording, address, driver),
