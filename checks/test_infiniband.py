@@ -7,7 +7,10 @@ from gpuscan import Action, Node, Port, Profile, check, fail
 def test_every_port_is_there(node: Node, profile: Profile) -> None:
     """As many InfiniBand ports are in the node as the profile expects."""
     found, expected = len(node.ports), profile.infiniband.ports
-    if found < expected:
+    if expected and not found:
+        why = "none of {} InfiniBand ports is there: is the driver (mlx5_ib) loaded, is it the right profile?"
+        fail(why.format(expected), action=Action.FIX_CONFIG, observed=found, expected=expected)
+    elif found < expected:
         fail(f"{found} of {expected} InfiniBand ports are there", observed=found, expected=expected)
 
 

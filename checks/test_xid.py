@@ -14,9 +14,11 @@ def test_no_fault_is_logged(incident: Incident) -> None:
     action = Action(incident.action)
     if action is Action.NONE:
         return
-    times = "once" if incident.events == 1 else f"{incident.events} times"
+    times = f"at {incident.first_s:.0f} s after boot"
+    if incident.events > 1:
+        times = f"{incident.events} lines from {incident.first_s:.0f} to {incident.last_s:.0f} s after boot"
     by = f", in {', '.join(incident.processes)}" if incident.processes else ""
-    message = f"Xid {incident.code} {times}{by}: {incident.text or incident.name}"
+    message = f"{times}{by}: {incident.text or incident.name}"
     say = warn if action in WARN_ONLY else fail
     say(message, action=action, observed=incident.code)
 

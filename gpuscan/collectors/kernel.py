@@ -115,6 +115,8 @@ def log(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any]:
             records = take(recording, DMESG, _raw_records)
     sources["kernel_log"] = sources["incidents"] = tuple(used)
     if is_unread(records):
+        if records.kind == "no-permission":
+            records = records._replace(text=f"{records.text}; it needs root or CAP_SYSLOG")
         return records, records
     covered = KernelLog(records[0][0] if records else 0.0, whole, len(records))
     return covered, _incidents(records, gpus)

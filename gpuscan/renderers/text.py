@@ -95,7 +95,7 @@ def fold(subjects: Sequence[str]) -> str:
     ('gpu SXM[5-7]', 'node', 'gpu 0000:1b:00.0')
     """
     if len(subjects) == 1:
-        return subjects[0].replace(":", " ", 1)
+        return subjects[0].replace(":", " ", 1).removeprefix("incident ")
     kind = subjects[0].partition(":")[0]
     names = [subject.partition(":")[2] for subject in subjects]
     hits = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
@@ -158,7 +158,7 @@ def _next(report: Report) -> list[str]:
         for subject in ([f"gpu:{name}" for name in finding.culprits] or [result.subject])
     ]
     parts = {f"{part['kind']}:{part['slot']}": part for part in report.parts}
-    named = [_identity(subject, parts.get(subject, {})) for subject in dict.fromkeys(culprits)]
+    named = [_identity(subject, parts.get(subject, {})) for subject in dict.fromkeys(culprits) if subject != "node"]
     return [f"Next:    {row.todo}", *(f"{INDENT}{name}" for name in named), f"Then:    {row.proof}"]
 
 

@@ -113,7 +113,8 @@ class HostReader(Reader):
                 raise OSError(22, "not a regular file")
             data = b""
             limit = CUT_BYTES.get(path, MOST_BYTES)
-            while len(data) < limit and (piece := os.read(descriptor, limit - len(data))):
+            # in pieces: /proc/sys answers "out of memory" to a read of 4 MiB or more
+            while len(data) < limit and (piece := os.read(descriptor, min(limit - len(data), 1 << 16))):
                 data += piece
         finally:
             os.close(descriptor)
