@@ -32,7 +32,7 @@ def test_answers(node: Node) -> None:
 def test_every_card_answers(gpu: Gpu) -> None:
     """The driver can talk to the card."""
     if gpu.access != "ok":
-        action, words = ABSENT[gpu.access]
+        action, words = ABSENT.get(gpu.access) or SILENT[gpu.access]
         fail(words, action=action, observed=gpu.access, expected="ok")
 
 

@@ -111,6 +111,8 @@ def restore(document: Any, name: str) -> Recording:
     try:
         meta = {key: value for key, value in document.items() if key not in head}
         readings = [_reading(row) for row in document["readings"]]
+        if not isinstance(document["scope"], list):
+            raise TypeError("its scope is no list")
         return Recording(meta, [str(pattern) for pattern in document["scope"]], readings)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordingError(
@@ -124,7 +126,10 @@ def _reading(row: dict[str, Any]) -> Reading:
         raise ValueError(f"a key is {key!r}")
     error = row.get("error")
     if error is not None:
-        unread = Unread(key, str(error["kind"]), str(error["text"]), error.get("code"))
+        code = error.get("code")
+        if code is not None and type(code) is not int:
+            raise ValueError(f"{key}: a return code is {code!r}")
+        unread = Unread(key, str(error["kind"]), str(error["text"]), code)
         return Reading(key, None, unread, float(row["at"]), float(row["ms"]), str(row.get("phase", "scan")))
     return Reading(key, row["value"], None, float(row["at"]), float(row["ms"]), str(row.get("phase", "scan")))
 
@@ -162,21 +167,30 @@ def _unzip(data: bytes, path: str) -> bytes:
 
 def save(recording: Recording, path: str) -> None:
     """Write the recording beside *path* and rename it there; gzip unless the name ends in .json."""
-    data = json.dumps(dump(recording), separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    # bytes that were no UTF-8 are lone surrogates here; as \\udcff they come back, as raw bytes they would be no JSON
+    data = json.dumps(dump(recording), separators=(",", ":")).encode("ascii")
     if not path.endswith(".json"):
         data = gzip.compress(data, compresslevel=6, mtime=0)
     write_beside(path, data)
 
 
 def write_beside(path: str, data: bytes) -> None:
-    """Write *data* to a new file next to *path*, then rename: a reader never sees half of it."""
-    draft = f"{path}.{os.getpid()}.tmp"
+    """Write *data* to a new file next to *path*, then rename: a reader never sees half of it.
+
+    A link is followed, and what is no regular file (/dev/null, a pipe) is written into, never renamed over.
+    """
+    place = os.path.realpath(path)
+    draft = f"{place}.{os.getpid()}.tmp"
     try:
+        if os.path.exists(place) and not os.path.isfile(place):
+            with open(place, "wb") as special:
+                special.write(data)
+            return
         with open(draft, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        os.replace(draft, place)
     except OSError as error:
         if os.path.exists(draft):
             os.unlink(draft)
@@ -186,7 +200,7 @@ def write_beside(path: str, data: bytes) -> None:
 def patch(recording: Recording, changes: Mapping[str, Any], log: Iterable[str] = ()) -> Recording:
     """Return a copy in which each key or glob of *changes* reads otherwise, and the kernel logged *log* too.
 
-    A change is a value, `{"error": [kind, text]}`, or None to remove the reading from the recording.
+    A change is a value, `{"error": [kind, text]}` (a return code may follow), or None to remove the reading from the recording.
     A glob changes every key that matches; a key without a wildcard that was never asked is added.
     """
     readings = [_changed(reading, changes) for reading in recording]
@@ -209,8 +223,8 @@ def _changed(reading: Reading, changes: Mapping[str, Any]) -> Reading | None:
 
 def _as_changed(reading: Reading, change: Any) -> Reading:
     if isinstance(change, dict) and set(change) == {"error"}:
-        kind, text = change["error"]
-        return reading._replace(value=None, error=Unread(reading.key, kind, text))
+        kind, text, *code = change["error"]
+        return reading._replace(value=None, error=Unread(reading.key, kind, text, *code))
     return reading._replace(value=change, error=None)
 
 

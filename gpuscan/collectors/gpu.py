@@ -230,7 +230,7 @@ def _root_port(value: Any) -> str:
 
 def _physical_slot(recording: Recording, address: str) -> Any:
     for slot in _listed(recording, f"dir:{SLOTS}"):
-        if recording.get(f"file:{SLOTS}/{slot}/address") == address.rsplit(".", 1)[0]:
+        if take(recording, f"file:{SLOTS}/{slot}/address", text) == address.rsplit(".", 1)[0]:
             return slot
     return Unread(f"dir:{SLOTS}", "not-found", "no chassis slot has this address")
 
