@@ -1,9 +1,10 @@
-"""The start: live commands fork their readers before anything heavy is imported, then the command line takes over."""
+"""The start: a live command begins its scan before anything heavy is imported, then the command line takes over."""
 
 import gc
 import sys
 
 LIVE = ("run", "collect", "info", "doctor")
+NOT_ALL = ("--replay", "--root", "--driver-root", "--deadline", "--gpus", "--help", "-h")
 
 
 def main() -> None:
@@ -15,20 +16,20 @@ def main() -> None:
 
         print(f"gpuscan {__version__}")
         return
-    children = None
-    if _reads_this_machine(arguments):
-        from gpuscan.source import spawn_all
+    scanner = None
+    if _scans_all_of_this_machine(arguments):
+        from gpuscan.source.scanner import Request, Scanner
 
-        children = spawn_all()
+        scanner = Scanner(Request())
     from gpuscan.cli import start
 
-    start(children)
+    start(scanner)
 
 
-def _reads_this_machine(arguments: list[str]) -> bool:
-    """Guess from the bare words; a wrong guess costs a fork, as the children touch nothing until they are asked."""
-    replayed = any(word.startswith("--replay") or word in ("--help", "-h") for word in arguments)
-    return bool(arguments) and arguments[0] in LIVE and not replayed
+def _scans_all_of_this_machine(arguments: list[str]) -> bool:
+    """Guess from the bare words. Whatever changes what is read begins its scan later, when it has been understood."""
+    others = any(word.startswith(NOT_ALL) for word in arguments)
+    return bool(arguments) and arguments[0] in LIVE and not others
 
 
 if __name__ == "__main__":

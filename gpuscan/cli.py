@@ -1,6 +1,5 @@
 """The command line: one short function a command, nothing heavy at the top, every error told in one place."""
 
-import os
 import sys
 from typing import Annotated, Any
 
@@ -165,14 +164,54 @@ def _end(code: int) -> None:
     raise typer.Exit(code)
 
 
-def start(children: Any) -> None:
-    """Run the command line; *children* are the readers forked before, or None."""
+def _only_what_is_called(words: list[str]) -> None:
+    """Leave the other commands out: typer builds every one of them at start, a millisecond each."""
+    called = [one for one in app.registered_commands if one.callback and words == [one.callback.__name__]]
+    app.registered_commands = called or app.registered_commands
+
+
+def start(scanner: Any) -> None:
+    """Run the command line; *scanner* is the scan that has begun already, or None."""
+    _only_what_is_called(sys.argv[1:2])
     try:
-        app(obj=children)
+        code = app(obj=scanner, standalone_mode=False)
     except GpuscanError as error:
-        print(f"gpuscan: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        # whoever read our output has left; nothing more can reach them, and a flush at exit must not complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(128 + 13)
+        print(*(f"gpuscan: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
+        code = _broken_codes()[0]
+    except SystemExit as ended:
+        code = ended.code
+        if isinstance(ended.__context__, BrokenPipeError):  # typer and rich make an exit code of it that is not ours
+            from gpuscan.commands import mute
+
+            mute()
+            code = 128 + 13
+    except Exception as error:  # noqa: BLE001  # the last door: whatever comes here is our own failure, never a verdict
+        code = _told(error)
+    finally:
+        if scanner is not None:
+            scanner.cancel()  # a mistake on the command line leaves nobody reading
+    sys.exit(code)
+
+
+def _told(error: Exception) -> int:
+    """Tell of an error and return its exit code: a mistake on the command line by typer's own words, all else as ours."""
+    show = getattr(error, "show", None)  # typer's class lies in a package that it vendors, and may rename
+    if show is not None:
+        show()
+        return _broken_codes()[0]
+    import traceback
+
+    traceback.print_exception(error)
+    print("gpuscan: internal error, and no verdict: please report it with the lines above", file=sys.stderr)
+    return _broken_codes()[1]
+
+
+def _broken_codes() -> tuple[int, int]:
+    """Return the exit codes for wrong usage and for our own failures under the exit style that the command line names."""
+    from itertools import pairwise
+
+    from gpuscan.outcome import BROKEN_STYLES
+
+    words = " ".join(sys.argv[1:]).replace("--exit-style=", "--exit-style ").split()
+    style = dict(pairwise(words)).get("--exit-style", "full")
+    return BROKEN_STYLES.get(style, BROKEN_STYLES["full"])

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import __version__, collectors, profile, renderers, suite
-from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.errors import GpuscanError, ProfileError, UsageError, near_misses
 from gpuscan.facts import Node, is_unread
-from gpuscan.outcome import EXIT_STYLES, Report, exit_code
+from gpuscan.outcome import EXIT_STYLES, Report, worst_exit_code
 from gpuscan.recording import Recording, load, patch, save, write_beside
 from gpuscan.verdict import Case
 from gpuscan.verdict import judge as verdict
@@ -17,9 +17,9 @@ DEMOS = {"demo": "h200-4x", "demo-broken": "h200-4x"}
 
 
 class Machine(NamedTuple):
-    """A live scan: the readers forked early, the roots to read below, the seconds it may take."""
+    """A live scan: the one that began at start (or None), the roots to read below, the seconds it may take."""
 
-    children: Any
+    scanner: Any
     root: str
     driver_root: str
     deadline_s: float
@@ -58,6 +58,8 @@ class Plan(NamedTuple):
 def run(machine: Machine, want: Wanted, show: Shown, record: str) -> int:
     """Scan and judge this machine."""
     plan = _prepare(want, show)
+    if record:
+        _refuse_unwritable(record)
     recording, stopped = _scan(machine, want)
     if plan.named is not None:
         recording.meta["profile"] = plan.named.name
@@ -69,9 +71,21 @@ def run(machine: Machine, want: Wanted, show: Shown, record: str) -> int:
 
 
 def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
-    """Judge recordings, each by the profile named, else by its own, else by the one that matches."""
+    """Judge recordings, each by the profile named, else by its own, else by the one that matches.
+
+    What cannot be read does not keep the rest from being told; it ends in a usage error all the same.
+    """
     plan = _prepare(want, show)
-    return _tell([_judged(opened(file), file, plan) for file in files], show)
+    reports, errors = [], []
+    for file in files:
+        try:
+            reports.append(_judged(opened(file), file, plan))
+        except GpuscanError as error:
+            errors.append(str(error))
+    code = _tell(reports, show, many=len(files) > 1) if reports else 0
+    if errors:
+        raise UsageError("\n".join(errors))
+    return code
 
 
 def collect(machine: Machine, file: str, *, redact: bool, profile: str) -> int:
@@ -104,6 +118,8 @@ def _prepare(want: Wanted, show: Shown) -> Plan:
         raise UsageError(f"unknown exit style '{show.exit_style}': {known}")
     if show.fail_on not in ("", "warn"):
         raise UsageError(f"--fail-on {show.fail_on}: only 'warn' can be given; failures always count")
+    if show.output and show.output != "-":
+        _refuse_unwritable(show.output)
     checks, skipped = suite.select(suite.load([suite.bundled("checks"), *want.checks]), want.only, want.skip)
     named = None if want.profile == "auto" else profile.load(want.profile, want.settings)
     if named is not None:
@@ -119,23 +135,20 @@ def _refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check]
 
 
 def _scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
-    from gpuscan.source.guard import Options
-    from gpuscan.source.live import limits_from, scan
+    """Return this machine's recording: from the scan begun at start, if that reads what is wanted, else from a new one."""
+    from gpuscan.source.scanner import Request, Scanner
 
     for folder in (machine.root, machine.driver_root):
         if folder and not os.path.isdir(folder):
             raise UsageError(f"{folder}: no such folder")
-    limits = limits_from(os.environ.get("GPUSCAN_LIMITS", ""))
-    options = Options(machine.root, machine.driver_root, machine.deadline_s * 0.97, limits)
     names = want.gpus.split(",") if want and want.gpus else []
-    cards = names if names and all(name.count(":") == 2 for name in names) else []
-    return scan(machine.children, options, _waiting, cards)
-
-
-def _waiting(key: str, seconds: float) -> None:
-    """Tell a person at the terminal what the scan waits for."""
-    if sys.stderr.isatty():
-        print(f"\r\033[Kwaiting for {key} ({seconds:.0f} s)", end="\r\033[K" if seconds < 1 else "", file=sys.stderr, flush=True)
+    cards = tuple(names) if all(name.count(":") == 2 for name in names) else ()
+    request = Request(machine.root, machine.driver_root, machine.deadline_s, cards)
+    scanner = machine.scanner
+    if scanner is not None and scanner.request != request:
+        scanner.cancel()
+        scanner = None
+    return (scanner or Scanner(request)).finish()
 
 
 def opened(file: str) -> Recording:
@@ -198,6 +211,8 @@ def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.P
         return plan.named, f"profile {plan.named.name}"
     own = recording.meta.get("profile")
     if own:
+        if str(own) not in profile.known_names():  # a name only: a recording is data and must not point at files
+            raise ProfileError(f"profile {own}, named in the recording, is not known here: name one with --profile")
         return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
     return profile.choose(node, plan.want.settings)
 
@@ -218,18 +233,19 @@ def _utc(seconds: Any) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if isinstance(seconds, (int, float)) else None
 
 
-def _tell(reports: Sequence[Report], show: Shown) -> int:
+def _tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
+    """Print the reports, one line or array item each where there are *many*, and return the exit code of the worst."""
     if show.format == "text" and not show.output and _on_terminal():
         from gpuscan.renderers import terminal
 
-        terminal.show(reports, verbosity=show.verbosity)
+        terminal.show(reports, verbosity=show.verbosity, many=many)
     else:
-        write(renderers.find(show.format)(reports, verbosity=show.verbosity), show.output)
-    return max(exit_code(r.verdict, r.exit_code, show.exit_style, fail_on_warn=show.fail_on == "warn") for r in reports)
+        write(renderers.find(show.format)(reports, verbosity=show.verbosity, many=many), show.output)
+    return worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
 
 
 def _on_terminal() -> bool:
-    return sys.stdout.isatty() or os.environ.get("FORCE_COLOR", "") not in ("", "0")
+    return (sys.stdout is not None and sys.stdout.isatty()) or os.environ.get("FORCE_COLOR", "") not in ("", "0")
 
 
 def write(text: str, output: str) -> None:
@@ -238,8 +254,19 @@ def write(text: str, output: str) -> None:
     if output and output != "-":
         write_beside(output, data)
         return
-    sys.stdout.buffer.write(data)
-    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, AttributeError) as error:  # a full disk, or started with standard output closed
+        mute()
+        raise UsageError(f"standard output cannot be written: {getattr(error, 'strerror', '') or 'it is closed'}") from None
+
+
+def mute() -> None:
+    """Send standard output nowhere: what is still in its buffer cannot reach anybody, and the flush at exit must not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 SCHEMAS = ("profile", "recording", "report")

@@ -13,6 +13,7 @@ from gpuscan.suite import Check, call
 HARMLESS = ("not-recorded", "not-supported", "too-old-driver")
 NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node"}
 SHARED_FROM_CARDS = 3
+Needs = Mapping[str, frozenset[str]]
 EVERY_CARD_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no card lacks these
 
 
@@ -29,7 +30,8 @@ class Case(NamedTuple):
 
 def judge(case: Case) -> Report:
     """Return the report on one node; pure: the same case gives the same report."""
-    results = _mark_shared(_explain(_run(case), case), case)
+    needs = _all_needs(case.checks)
+    results = _mark_shared(_explain(_run(case, needs), case, needs), case)
     verdict, code, complete = conclude(results, case.profile.optional)
     return Report(
         run=dict(case.run),
@@ -46,14 +48,15 @@ def judge(case: Case) -> Report:
     )
 
 
-def _run(case: Case) -> list[Result]:
+def _run(case: Case, needs: Needs) -> list[Result]:
     results: list[Result] = []
     for one in case.checks:
         reason = _left_out(one, case)
         if reason:
             results.append(Result(one.id, "node", None, Status.SKIP, one.title, reason))
             continue
-        quiet = frozenset(r.address for r in results if r.address and r.check in _needs(one, case) and _wrong(r, case))
+        roots = needs[one.id]
+        quiet = frozenset(r.address for r in results if r.address and r.check in roots and _wrong(r, case))
         results += [_examine(one, path, record, case, quiet) for path, record in _subjects(one, case.node)] or [
             _without_subject(one)
         ]
@@ -147,17 +150,12 @@ def _open(expectation: str, profile: Profile) -> tuple[Status, str]:
     return Status.UNKNOWN, f"nothing says what {expectation} should be here: name a profile, or --set {expectation}=…"
 
 
-def _needs(one: Check, case: Case) -> frozenset[str]:
-    """Return the ids that *one* needs, and those that they need."""
-    by_id = {check.id: check for check in case.checks}
-    found: set[str] = set()
-    queue = list(one.mark.needs)
-    while queue:
-        need = queue.pop()
-        if need not in found:
-            found.add(need)
-            queue += by_id[need].mark.needs if need in by_id else ()
-    return frozenset(found)
+def _all_needs(checks: Sequence[Check]) -> Needs:
+    """Return, for each check, the ids that it needs and those that they need; each comes after its needs."""
+    needs: dict[str, frozenset[str]] = {}
+    for one in checks:
+        needs[one.id] = frozenset(one.mark.needs).union(*(needs.get(need, frozenset()) for need in one.mark.needs))
+    return needs
 
 
 def _wrong(result: Result, case: Case) -> bool:
@@ -167,9 +165,8 @@ def _wrong(result: Result, case: Case) -> bool:
     return result.status is Status.FAIL
 
 
-def _explain(results: list[Result], case: Case) -> list[Result]:
+def _explain(results: list[Result], case: Case, needs: Needs) -> list[Result]:
     """Turn the echoes of a failed need into skips; a proven failure with a heavier action is no echo."""
-    needs = {one.id: _needs(one, case) for one in case.checks}
     wrong = [result for result in results if _wrong(result, case)]
     explained = []
     for result in results:

@@ -10,14 +10,22 @@ from gpuscan.outcome import ACTIONS, Finding, Report, Result, Status
 SCHEMA_VERSION = "1.0"
 
 
-def render(reports: Sequence[Report], *, verbosity: int) -> str:
-    """Return the reports as indented JSON."""
-    documents = [document(report) for report in reports]
-    return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1, default=_default) + "\n"
+def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
+    """Return the reports as JSON: a line a key, and a line an item of its lists, so that people can read and diff it."""
+    documents = [_laid_out(document(report)) for report in reports]
+    return (documents[0] if len(documents) == 1 and not many else f"[{','.join(documents)}]") + "\n"
 
 
-def _default(value: Any) -> Any:
-    raise TypeError(f"{value!r} has no place in a report")
+def _laid_out(document: dict[str, Any]) -> str:
+    """json.dumps(indent=…) would do much of this, ten times slower: with an indent it leaves its C code."""
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, list) and value:
+            items = ",\n  ".join(map(json.dumps, value))
+            parts.append(f'"{key}": [\n  {items}\n ]')
+        else:
+            parts.append(f'"{key}": {json.dumps(value)}')
+    return "{\n " + ",\n ".join(parts) + "\n}"
 
 
 def document(report: Report) -> dict[str, Any]:

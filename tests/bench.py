@@ -1,0 +1,89 @@
+"""The ratios of the design's section 10, measured against each other in one run; absolute times mean nothing here."""
+
+import compileall
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuscan import collectors, commands, profile, suite
+from gpuscan.verdict import Case, judge
+
+HERE = Path(__file__).resolve().parent
+EIGHT = HERE / "recordings" / "h100-8x-ib.json.gz"
+ROUNDS = 15
+
+
+def wall_ms(*command: str) -> Callable[[], float]:
+    """Return a function that runs a command and gives its wall time."""
+
+    def once() -> float:
+        start = time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return (time.perf_counter() - start) * 1000
+
+    return once
+
+
+def interleaved(first: Callable[[], float], second: Callable[[], float]) -> tuple[float, float]:
+    """Return the medians of both, measured in turns so that a noisy machine is noisy for both."""
+    pairs = [(first(), second()) for _ in range(ROUNDS)]
+    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
+
+
+def ratio(name: str, limit: float, first: Callable[[], float], second: Callable[[], float]) -> bool:
+    """Print one ratio beside its limit; return whether it holds."""
+    ours, theirs = interleaved(first, second)
+    holds = ours <= limit * theirs
+    print(f"{name:<46}{ours / theirs:6.2f} (at most {limit:g}; {ours:.0f} / {theirs:.0f} ms) {'ok' if holds else 'TOO SLOW'}")
+    return holds
+
+
+def judged_per_second() -> float:
+    """Return how many eight-card recordings one core judges in a second, reading the file included."""
+    checks = suite.load([suite.bundled("checks")])
+    chosen = profile.load("h100-8x")
+    start, number = time.process_time(), 0
+    while time.process_time() - start < 3:
+        judge(Case(collectors.node(commands.opened(str(EIGHT))), chosen, checks))
+        number += 1
+    return number / (time.process_time() - start)
+
+
+def main() -> int:
+    """Measure everything that exists by now, with compiled bytecode as any installation has it."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    compileall.compile_dir(HERE.parent / "gpuscan", quiet=1)
+    python = sys.executable
+    gpuscan = os.path.join(os.path.dirname(python), "gpuscan")
+    base = wall_ms(python, "-c", "import typer, yaml, json")
+    good = [
+        ratio("run --replay of eight cards, JSON", 1.5, wall_ms(gpuscan, "run", "--replay", str(EIGHT), "--format", "json"), base),
+    ]
+    rate = judged_per_second()
+    good.append(rate >= 100)
+    print(f"{'judge, recordings a second on one core':<46}{rate:6.0f} (at least 100) {'ok' if good[-1] else 'TOO SLOW'}")
+    if _has_driver():
+        good.append(_live(gpuscan))
+    else:
+        print("live scan: no NVIDIA driver here, not measured")
+    return 0 if all(good) else 1
+
+
+def _has_driver() -> bool:
+    return os.path.exists("/dev/nvidiactl")
+
+
+def _live(gpuscan: str) -> bool:
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True)
+    cards = len(listed.stdout.splitlines())
+    limit = 2.0 if cards == 1 else 0.8 if cards < 4 else 0.6
+    scan = wall_ms(gpuscan, "run", "--profile", "default", "--format", "json")
+    return ratio(f"live passive scan of {cards} cards / nvidia-smi -q", limit, scan, wall_ms("nvidia-smi", "-q"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
