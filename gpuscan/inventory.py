@@ -9,6 +9,7 @@ from gpuscan import collectors
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.facts import Node, Unread, is_unread
 from gpuscan.recording import Recording
+from gpuscan.renderers.text import harmless
 
 FORMATS = ("text", "json", "csv")
 GPU_COLUMNS = ("slot", "address", "name", "serial", "part_number", "uuid", "vbios", "memory_mib", "nvlinks_up", "access")
@@ -68,7 +69,7 @@ def _word(value: object) -> str:
     if is_unread(value):
         unread: Unread = value
         return f"({unread.kind.replace('-', ' ')})"
-    return "-" if value is None else str(value)
+    return "-" if value is None else harmless(str(value))
 
 
 def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:

@@ -1,5 +1,6 @@
 """The words of a verdict: Status, Action, Result and Report, and the one table of actions and exit codes."""
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -110,8 +111,8 @@ EXIT_STYLES: dict[str, dict[str, int]] = {
     "nagios": {"pass": 0, "warn": 1, "incomplete": 3, "software": 2, "reboot": 2, "hardware": 2},
     "npd": {"pass": 0, "warn": 0, "incomplete": 2, "software": 1, "reboot": 1, "hardware": 1},
 }
-# Usage errors and our own failures, by style: a Nagios server must read them as UNKNOWN, not as CRITICAL.
-BROKEN_STYLES = {"simple": (2, 2), "nagios": (3, 3), "npd": (2, 2)}
+# Usage errors and our own failures, by style: whoever asked must read them as "not known", never as a verdict.
+BROKEN_STYLES = {"full": (EXIT_USAGE, EXIT_BROKEN), "simple": (2, 2), "nagios": (3, 3), "npd": (2, 2)}
 
 
 class Evidence(NamedTuple):
@@ -199,3 +200,13 @@ def exit_code(verdict: str, code: int, style: str = "full", *, fail_on_warn: boo
     if fail_on_warn and verdict == "warn":
         return max(EXIT_STYLES[style]["warn"], 1)
     return EXIT_STYLES[style][verdict]
+
+
+def worst_exit_code(reports: Sequence[Report], style: str = "full", *, fail_on_warn: bool = False) -> int:
+    """Return the exit code of the worst report: ranked as in full style, for in others "not known" is a higher number."""
+
+    def codes(report: Report) -> tuple[int, int]:
+        full = exit_code(report.verdict, report.exit_code, fail_on_warn=fail_on_warn)
+        return full, exit_code(report.verdict, report.exit_code, style, fail_on_warn=fail_on_warn)
+
+    return max(codes(report) for report in reports)[1]

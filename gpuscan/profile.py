@@ -15,6 +15,7 @@ from gpuscan.suite import bundled, refuse_writable
 
 SITE = "/etc/gpuscan"
 BASE = "default"
+LARGEST = 1 << 20
 DEEPEST = 8
 
 
@@ -71,8 +72,13 @@ def known_names() -> dict[str, str]:
     """Return every profile's name and file; the site's go before bundled ones of the same name."""
     names: dict[str, str] = {}
     for folder in reversed(places()):
-        if os.path.isdir(folder):
-            names.update({f[:-5]: os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.endswith(".yaml")})
+        try:
+            files = sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise ProfileError(f"{folder}: {error.strerror}: its profiles cannot be listed") from None
+        names.update({file[:-5]: os.path.join(folder, file) for file in files if file.endswith(".yaml")})
     return names
 
 
@@ -110,19 +116,27 @@ def _with_parents(name: str, children: tuple[str, ...]) -> dict[str, Any]:
     return _merge(_with_parents(parent, (*children, path)), data)
 
 
-def _parse(path: str) -> dict[str, Any]:
-    own = os.path.dirname(os.path.abspath(path)) == os.path.abspath(bundled("profiles"))
+def _text(path: str, *, trusted: bool = False) -> str:
+    """Return the text of a file; raises ProfileError for all that keeps it from being read."""
     try:
-        if not own:
+        if not trusted:
             refuse_writable(path)
         with open(path, encoding="utf-8") as file:
-            text = file.read(1 << 20)
+            text = file.read(LARGEST + 1)
     except UsageError as error:
         raise ProfileError(str(error)) from None
     except OSError as error:
         raise ProfileError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise ProfileError(f"{path}:1:1: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+    if len(text) > LARGEST:
+        raise ProfileError(f"{path}: larger than {LARGEST >> 10} KiB, which no profile is")
+    return text
+
+
+def _parse(path: str) -> dict[str, Any]:
+    own = os.path.dirname(os.path.abspath(path)) == os.path.abspath(bundled("profiles"))
+    text = _text(path, trusted=own)
     data, positions = yamlfile.load(text, path)
     if not own:  # bundled profiles are held to the schema by the tests, and jsonschema takes 90 ms to import
         yamlfile.validate(data, positions, path, schema())
@@ -138,6 +152,9 @@ def _merge(parent: Mapping[str, Any], child: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+MARKS = (">", "!", "*", "&", "@", "%", "|")  # in YAML they need quotes, as in `--set driver.version=>=535`
+
+
 def _set(profile: Profile, settings: Sequence[str]) -> Profile:
     """Apply `--set gpu.count=4`: values are YAML, keys those of the default profile, the result is validated."""
     if not settings:
@@ -147,21 +164,17 @@ def _set(profile: Profile, settings: Sequence[str]) -> Profile:
         path, sign, text = setting.partition("=")
         if not sign:
             raise UsageError(f"--set {setting}: write it as KEY=VALUE, as in --set gpu.count=4")
-        *parents, last = path.split(".")
+        *parents, last = ["skip", path[5:]] if path.startswith("skip.") else path.split(".")  # the ids of checks have dots
         branch = data
         for depth, key in enumerate([*parents, last]):
-            if not isinstance(branch, dict) or (key not in branch and "*" not in _open_keys(parents[:depth])):
+            if not isinstance(branch, dict) or (key not in branch and parents[:depth] != ["skip"]):
                 keys = sorted(_dotted_keys(profile.data))
                 raise UsageError(f"--set {setting}: no such key; {near_misses(path, keys, 'keys')}")
             if depth < len(parents):
                 branch = branch[key]
-        branch[last], _ = yamlfile.load(text or "null", f"--set {path}")
+        branch[last] = text if text[:1] in MARKS else yamlfile.load(text or "null", f"--set {path}")[0]
     yamlfile.validate(data, {}, "--set " + " --set ".join(settings), schema())
     return profile._replace(data=data)
-
-
-def _open_keys(path: list[str]) -> str:
-    return "*" if path[:1] == ["skip"] else ""
 
 
 def _dotted_keys(data: Mapping[str, Any], above: str = "") -> Iterable[str]:
@@ -194,7 +207,8 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     if best:
         why = f"{' and '.join(best)} fit equally: name one with --profile"
     else:
-        why = f"no profile knows {', '.join(sorted(map(str, cards))) or 'a machine without cards'}: name one with --profile"
+        told = sorted("a card without device id" if is_unread(card) else card for card in cards)
+        why = f"no profile knows {', '.join(told) or 'a machine without cards'}: name one with --profile"
     return load(BASE, settings)._replace(vouches=False), why
 
 
@@ -222,9 +236,7 @@ def _pinned() -> str:
     path = os.path.join(SITE, "config.yaml")
     if not os.path.exists(path):
         return ""
-    refuse_writable(path)
-    with open(path, encoding="utf-8") as file:
-        data, positions = yamlfile.load(file.read(1 << 20), path)
+    data, positions = yamlfile.load(_text(path), path)
     shape = {"type": "object", "additionalProperties": False, "properties": {"profile": {"type": "string"}}}
     yamlfile.validate(data, positions, path, shape)
     return str(data.get("profile", ""))
@@ -242,13 +254,20 @@ def only_gpus(node: Node, names: Sequence[str]) -> Node:
 
 
 def _named_gpu(gpus: tuple[Gpu, ...], name: str) -> Gpu:
-    known: dict[str, Gpu] = {}
-    for gpu in gpus:
-        for word in (gpu.nvml_index, gpu.serial, gpu.uuid, gpu.physical_slot, gpu.module_id, gpu.address, gpu.label):
-            if type(word) in (str, int):
-                known.setdefault(str(word).lower(), gpu)
-        known[gpu.label.lower()] = known[gpu.address] = gpu
-    if name.lower() not in known:
+    """Return the one card of that name; a bare number that is one card's slot and another's index names none."""
+    word = name.lower()
+    hits = {gpu.address: gpu for gpu in gpus if word in (gpu.label.lower(), gpu.address)}
+    if not hits:
+        hits = {gpu.address: gpu for gpu in gpus if word in _words(gpu)}
+    if not hits:
         words = [gpu.label for gpu in gpus] + [gpu.address for gpu in gpus]
         raise UsageError(f"--gpus {name}: no such card; {near_misses(name, words, 'cards')}")
-    return known[name.lower()]
+    if len(hits) > 1:
+        told = " and ".join(f"{gpu.label} ({gpu.address})" for gpu in hits.values())
+        raise UsageError(f"--gpus {name}: names {told}: give a slot or an address")
+    return next(iter(hits.values()))
+
+
+def _words(gpu: Gpu) -> set[str]:
+    facts = (gpu.serial, gpu.uuid, gpu.physical_slot, gpu.nvml_index)
+    return {str(fact).lower() for fact in facts if not is_unread(fact)}

@@ -10,8 +10,9 @@ from typing import Any
 from gpuscan.facts import is_unread
 from gpuscan.recording import Recording, dump, restore
 
+HOSTNAME = "file:/proc/sys/kernel/hostname"
 NAMING = (  # whole values of these readings name a machine or a part
-    "file:/proc/sys/kernel/hostname",
+    HOSTNAME,
     "file:/etc/machine-id",
     "file:/proc/sys/kernel/random/boot_id",
     "file:/sys/class/dmi/id/product_serial",
@@ -24,12 +25,16 @@ NAMING = (  # whole values of these readings name a machine or a part
 )
 SHAPES = re.compile(  # and these shapes do so in any text, such as the kernel log
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"  # UUID
-    r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![0-9a-fA-F:])"  # MAC address
+    r"|(?<![0-9a-zA-Z])[0-9a-fA-F]{32}(?![0-9a-zA-Z])"  # UUID, machine or boot id without its dashes
+    r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}(?![0-9a-fA-F:])"  # MAC address of Ethernet or InfiniBand
     r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![0-9a-fA-F:])"  # InfiniBand GUID
-    r"|(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])"  # IPv4 address
+    r"|(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.]\w)"  # IPv4, no version
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,6}(?![\w:])"  # IPv6 address, shortened
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?![\w:])"  # and in full
     r"|\([\w.-]+@[\w.-]+\)"  # who built the kernel module
 )
-SHORTEST = 4  # a shorter value (a serial of "0", a host called "n1") would be found in every other number
+SHORTEST = 4  # a shorter value (a serial of "0", a host called "n1") is replaced in its own reading only
+NO_NAMES = ("", "none", "not specified", "default string", "localhost")
 
 
 def redacted(recording: Recording) -> Recording:
@@ -40,46 +45,45 @@ def redacted(recording: Recording) -> Recording:
     """
     key = _secret(recording)
     names = sorted(_names(recording), key=len, reverse=True)
-    table = {name: pseudonym(name, key) for name in names}
-    pattern = re.compile("|".join([*(re.escape(name) for name in names), SHAPES.pattern]))
+    whole = [rf"(?<![0-9a-zA-Z]){re.escape(name)}(?![0-9a-zA-Z])" for name in names]  # a serial within a longer number is none
+    pattern = re.compile("|".join([*whole, SHAPES.pattern]), re.IGNORECASE)
 
     def replace(value: Any) -> Any:
         if isinstance(value, str):
-            return pattern.sub(lambda hit: table.get(hit[0]) or pseudonym(hit[0], key), value)
+            return pattern.sub(lambda hit: pseudonym(hit[0], key), value)
         if isinstance(value, dict):
             return {replace(name): replace(item) for name, item in value.items()}
         if isinstance(value, list):
             return [replace(item) for item in value]
-        if isinstance(value, int) and str(value) in table:
-            return int(table[str(value)])
-        return value
+        return int(pseudonym(str(value), key)) if type(value) is int and str(value) in names else value
 
     document = json.loads(json.dumps(dump(recording)))
-    document["readings"] = [_row(row, replace) for row in document["readings"]]
+    document["readings"] = [_row(row, replace, key) for row in document["readings"]]
+    document |= {"about": replace(document["about"])} if "about" in document else {}
     document["redacted"] = True
     return restore(document, "the redacted recording")
 
 
-def _row(row: dict[str, Any], replace: Any) -> dict[str, Any]:
+def _row(row: dict[str, Any], replace: Any, key: bytes) -> dict[str, Any]:
     """Replace in what was said, never in times or return codes, where a serial could only match by chance."""
-    changed = dict(row)
-    for part in ("key", "value"):
-        if part in row:
-            changed[part] = replace(row[part])
+    changed = {**row, "key": replace(row["key"])}
+    if "value" in row:
+        own = row["key"].startswith(NAMING) and isinstance(row["value"], str) and row["value"].strip().lower() not in NO_NAMES
+        short = own and len(row["value"].strip().removeprefix("GPU-")) < SHORTEST
+        changed["value"] = pseudonym(row["value"], key) if short else replace(row["value"])
     if "error" in row:
         changed["error"] = {**row["error"], "text": replace(row["error"]["text"])}
     return changed
 
 
 def _names(recording: Recording) -> set[str]:
-    """Return the values that name this machine and its parts."""
+    """Return the values that name this machine and its parts, and the host's name without its domain."""
     found = set()
     for reading in recording:
         if reading.error is None and reading.key.startswith(NAMING):
             value = str(reading.value).strip().removeprefix("GPU-")
-            if len(value) >= SHORTEST and not value.isspace() and value.lower() not in ("none", "not specified", "default string"):
-                found.add(value)
-    return found
+            found |= {value, value.partition(".")[0]} if reading.key == HOSTNAME else {value}
+    return {value for value in found if len(value) >= SHORTEST and value.lower() not in NO_NAMES}
 
 
 def _secret(recording: Recording) -> bytes:
@@ -89,7 +93,7 @@ def _secret(recording: Recording) -> bytes:
 
 def pseudonym(name: str, key: bytes) -> str:
     """Return a stand-in of the same shape: digits for digits, hexadecimal for hexadecimal, letters for letters."""
-    digest = hmac.new(key, name.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
+    digest = hmac.new(key, name.lower().encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
     while len(digest) < len(name):
         digest += hashlib.sha256(digest).digest()
     hexadecimal = re.fullmatch(r"[0-9a-fA-F:-]+", name) is not None

@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from gpuscan.outcome import Action, Finding, Status
 
 F = TypeVar("F", bound=Callable[..., None])
 SUBJECTS = ("node", "gpu", "port", "incident")
+LATE = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR  # calling such a function does not run it
 WARN_ONLY = (Action.NONE, Action.MONITOR, Action.RESTART_APP)
 
 
@@ -109,7 +111,9 @@ def call(one: Check, subject: Any, profile: Any) -> Answer:
     tokens = _said.set(findings), _mark.set(one.mark)
     not_judged = crash = ""
     try:
-        one.function(subject, profile) if one.wants_profile else one.function(subject)
+        returned: Any = one.function(subject, profile) if one.wants_profile else one.function(subject)
+        if returned is not None:  # `return gpu.ok` looks like a judgement and is none
+            raise TypeError(f"the check returned {returned!r:.80}: it is to assert, or to say fail() or warn() ({one.file})")
     except AssertionError as error:
         say = warn if one.mark.action in WARN_ONLY else fail
         say(str(error) or f"Not so: {one.title}")
@@ -117,7 +121,9 @@ def call(one: Check, subject: Any, profile: Any) -> Answer:
         pass  # the lens has booked it, and the verdict looks at the book
     except NotJudged as open_expectation:
         not_judged = str(open_expectation)
-    except Exception:  # noqa: BLE001  # a check is foreign code: whatever it raises is an unknown with its traceback
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  # foreign code: all that it raises, sys.exit(0) too, is an unknown with traceback
         crash = traceback.format_exc()
     finally:
         _said.reset(tokens[0])
@@ -156,47 +162,76 @@ def _directory(directory: str) -> list[Check]:
 
 def load_file(path: str) -> list[Check]:
     """Load one module by path. Asserts stay alive under -O and nothing is written; any error names the file."""
-    refuse_writable(path)
+    if os.path.dirname(os.path.abspath(path)) != bundled("checks"):  # whoever may write those may write this file, too
+        refuse_writable(path)
     module = ModuleType(os.path.basename(path)[:-3])
     module.__file__ = path
     try:
         with open(path, "rb") as file:
             code = compile(file.read(), path, "exec", dont_inherit=True, optimize=0)
         exec(code, module.__dict__)  # noqa: S102  # a check module is code by design; others' files were refused above
-    except Exception as error:  # noqa: BLE001  # foreign code again: the user is told which file and why
-        where = traceback.extract_tb(error.__traceback__)[-1].lineno if error.__traceback__ else 0
-        line = getattr(error, "lineno", None) or where
-        raise UsageError(f"{path}:{line}: check module cannot be loaded: {type(error).__name__}: {error}") from None
-    functions = [v for name, v in vars(module).items() if name.startswith("test_") and isinstance(v, FunctionType)]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # foreign code again: the user is told which file and why
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path}:{_line_of(error, path)}: check module cannot be loaded: {what}") from None
+    functions = [value for name, value in vars(module).items() if name.startswith("test_") and callable(value)]
     if not functions:
         raise UsageError(f"{path}: holds no check: a check is a function test_… marked with @check")
     return [_check(path, function) for function in functions]
 
 
+def _line_of(error: BaseException, path: str) -> int:
+    """Return the line of *path* at which *error* came up, not that of the library that raised it."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno or 1
+    frames = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return frames[-1] if frames and frames[-1] else 1
+
+
 def refuse_writable(path: str) -> None:
-    """As root, refuse a file or its folder that others may write: it would run, or judge, as root."""
+    """As root, refuse a file or its folder that others may write: it would run, or judge, as root.
+
+    In a folder with the sticky bit (/tmp) others cannot change a file, but they can put their own there.
+    """
     if os.geteuid() != 0:
         return
-    for place in (path, os.path.dirname(os.path.abspath(path))):
+    folders = {os.path.dirname(os.path.abspath(path)), os.path.dirname(os.path.realpath(path))}
+    for place in (path, *sorted(folders)):
         status = os.stat(place)
         if status.st_mode & 0o022 and not status.st_mode & 0o1000:
             raise UsageError(f"{place}: others may write it, and gpuscan runs as root: chmod go-w {place}")
+    if os.stat(path).st_uid != 0 and any(os.stat(folder).st_mode & 0o022 for folder in folders):
+        raise UsageError(f"{path}: belongs to another user, and gpuscan runs as root: chown root {path}")
 
 
-def _check(path: str, function: FunctionType) -> Check:
+def _check(path: str, function: Any) -> Check:
+    if not isinstance(function, FunctionType):
+        raise UsageError(f"{path}: {function!r:.80} is named test_ and is no plain function: write def test_…(gpu)")
     mark = getattr(function, "__gpuscan__", None)
     name = function.__name__.removeprefix("test_")
     if mark is None:
         raise UsageError(f"{path}: {function.__name__} lacks @check(action=…)")
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    if function.__code__.co_flags & LATE:
+        raise UsageError(f"{path}: {function.__name__} is async or yields: its body would never run")
+    names = _parameters(function)
     subjects = [name for name in names if name != "profile"]
+    told = f"{function.__name__}({', '.join(names)})"
     if len(subjects) != 1 or subjects[0] not in SUBJECTS or names[0] != subjects[0]:
-        raise UsageError(f"{path}: {function.__name__}{names}: wants one subject ({', '.join(SUBJECTS)}), then profile")
+        raise UsageError(f"{path}: {told}: wants one subject ({', '.join(SUBJECTS)}), then profile")
     text = (function.__doc__ or "").strip()
     if not text:
         raise UsageError(f"{path}: {function.__name__} lacks a docstring: its first line is the check's title")
     area = os.path.basename(path)[len("test_") : -len(".py")]
     return Check(f"{area}.{name}", text.splitlines()[0], text, subjects[0], "profile" in names, function, path, mark)
+
+
+def _parameters(function: FunctionType) -> tuple[str, ...]:
+    """Return the names of all parameters; one that can only be given by name comes with its star."""
+    code = function.__code__
+    plain, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    more = named + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    return (*code.co_varnames[:plain], *(f"*{name}" for name in code.co_varnames[plain:more]))
 
 
 def _in_order(checks: dict[str, Check]) -> tuple[Check, ...]:
@@ -222,6 +257,8 @@ def select(checks: Sequence[Check], only: Sequence[str], skip: Sequence[str]) ->
     """Return the checks that *only* leaves (all, when empty) and the ids among them that *skip* names."""
     wanted = _matching(checks, only) if only else frozenset(one.id for one in checks)
     skipped = _matching(checks, skip)
+    if wanted <= skipped:
+        raise UsageError("no check is left: --skip leaves out all that --only selects")
     return tuple(one for one in checks if one.id in wanted), skipped
 
 

@@ -8,22 +8,22 @@ from gpuscan.outcome import Report
 
 
 class Renderer(Protocol):
-    """Turn reports (one, or several of `judge`) into text."""
+    """Turn reports (one, or *many* of `judge`) into text."""
 
-    def __call__(self, reports: Sequence[Report], *, verbosity: int) -> str:
+    def __call__(self, reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
         """Return the whole text, newline at its end."""
 
 
-def _json(reports: Sequence[Report], *, verbosity: int) -> str:
+def _json(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
     from gpuscan.renderers import json_
 
-    return json_.render(reports, verbosity=verbosity)
+    return json_.render(reports, verbosity=verbosity, many=many)
 
 
-def _text(reports: Sequence[Report], *, verbosity: int) -> str:
+def _text(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
     from gpuscan.renderers import text
 
-    return text.render(reports, verbosity=verbosity)
+    return text.render(reports, verbosity=verbosity, many=many)
 
 
 RENDERERS: dict[str, Callable[..., str]] = {"text": _text, "json": _json}

@@ -9,10 +9,10 @@ from gpuscan.outcome import Report
 from gpuscan.renderers.text import Line, lines
 
 
-def show(reports: Sequence[Report], *, verbosity: int) -> None:
+def show(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> None:
     """Print the reports to standard output, wrapped with hanging indents."""
     console = Console(highlight=False, soft_wrap=False)
-    for line in lines(reports, verbosity=verbosity):
+    for line in lines(reports, verbosity=verbosity, many=many):
         console.print(_wrapped(line, console))
 
 

@@ -1,8 +1,8 @@
 """Text for people: worst first, equal subjects folded, the next action last; words tell all that colours do."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gpuscan.outcome import ACTIONS, Action, Finding, Report, Result, Status
 
@@ -33,19 +33,35 @@ class Row(NamedTuple):
     rank: int
 
 
-def render(reports: Sequence[Report], *, verbosity: int) -> str:
+def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
     """Return the reports as plain text."""
-    return "".join(f"{line.text}\n" for line in lines(reports, verbosity=verbosity))
+    return "".join(f"{line.text}\n" for line in lines(reports, verbosity=verbosity, many=many))
 
 
-def lines(reports: Sequence[Report], *, verbosity: int) -> list[Line]:
+def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> list[Line]:
     """Return the lines of one report, or one line a report where there are several."""
-    if len(reports) > 1 or verbosity < 0:
-        return [_one_line(report, named=len(reports) > 1) for report in reports]
-    (report,) = reports
-    rows = _rows(report.results)
-    body = [line for row in rows if _shown(row, verbosity) for line in _row_lines(row, verbosity)]
-    return [*_head(report), Line(""), *body, *([Line("")] if body else []), *_tail(report, verbosity)]
+    if many or verbosity < 0:
+        told = [_one_line(report, named=many) for report in reports]
+    else:
+        (report,) = reports
+        body = [line for row in _rows(report.results) if _shown(row, verbosity) for line in _row_lines(row, verbosity)]
+        told = [*_head(report), Line(""), *body, *([Line("")] if body else []), *_tail(report, verbosity)]
+    return [line._replace(text=harmless(line.text)) for line in told]
+
+
+def harmless(text: str) -> str:
+    """Return *text* as one line without control characters: evidence must not steer the terminal or forge lines.
+
+    >>> harmless("GPU\\x1b[2J lost\\nVerdict: pass")
+    'GPU\\\\x1b[2J lost Verdict: pass'
+    """
+    if text.isprintable():
+        return text
+    return "".join(" " if char.isspace() else char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def _shown(row: Row, verbosity: int) -> bool:
@@ -55,13 +71,20 @@ def _shown(row: Row, verbosity: int) -> bool:
 def _head(report: Report) -> list[Line]:
     run, host, software = report.run, report.host, report.software
     cards = [part for part in report.parts if part["kind"] == "gpu"]
-    names = sorted({str(card["name"] or card["device_id"] or "unknown card") for card in cards})
     driver = f", driver {software['module_version']}" if software.get("module_version") else ""
     who = host.get("hostname") or run.get("recording") or "this node"
-    what = f"{len(cards)} x {' and '.join(names)}" if cards else "no NVIDIA card"
-    head = [Line(f"gpuscan {run.get('gpuscan_version', '')}  {who}: {what}{driver}")]
+    head = [Line(f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(cards)}{driver}")]
     head += [Line(f"{INDENT}{note}", hang=len(INDENT)) for note in report.notes]
     return head
+
+
+def _models(cards: Sequence[Mapping[str, Any]]) -> str:
+    """Name the cards by model; one that does not answer is of its siblings' model if its device id is theirs."""
+    models: dict[str, list[str]] = {}
+    for card in cards:
+        models.setdefault(str(card["device_id"]), []).append(card["name"] or "")
+    told = [f"{len(names)} x {max(names) or device_id}" for device_id, names in models.items()]
+    return ", ".join(told) or "no NVIDIA card"
 
 
 def _rows(results: Iterable[Result]) -> list[Row]:
