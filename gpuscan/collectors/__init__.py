@@ -15,9 +15,9 @@ def plan(known: Recording) -> list[str]:
     return [key for area in (host, kernel, fabric, gpu) for key in area.plan(known)]
 
 
-def again() -> tuple[str, ...]:
-    """Return the functions whose readings are taken a second time at the end of a scan."""
-    return gpu.SAMPLED_TWICE
+def again(known: Recording) -> list[str]:
+    """Return the counters that are read a second time at the end of a scan: their growth is what counts."""
+    return [key for area in (fabric, gpu) for key in area.again(known)]
 
 
 def node(recording: Recording) -> Node:
@@ -32,6 +32,7 @@ def node(recording: Recording) -> Node:
         gpus=gpus,
         device_minors=gpu.device_minors(recording, sources),
         ports=fabric.facts(recording, sources),
+        kernel_modules=kernel.modules(recording, sources),
         kernel_log=log,
         incidents=incidents,
         sources=sources,

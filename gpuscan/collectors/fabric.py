@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from gpuscan.collectors.reading import Sources, names, take, text
+from gpuscan.collectors.reading import Sources, count, counter, names, take, text
 from gpuscan.facts import Port, is_unread
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
 HCA_FILES = ("fw_ver", "board_id", "hca_type")
 PORT_FILES = ("link_layer", "state", "phys_state", "rate")
-COUNTERS = ("link_downed", "symbol_error", "link_error_recovery")
+COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
 def plan(known: Recording) -> list[str]:
@@ -21,8 +21,18 @@ def plan(known: Recording) -> list[str]:
         for number in _listed(known, f"{base}/ports"):
             port = f"{base}/ports/{number}"
             keys += [f"file:{port}/{name}" for name in PORT_FILES]
-            keys += [f"file:{port}/counters/{name}" for name in COUNTERS]
+            keys += _counters(port)
     return keys
+
+
+def _counters(port: str) -> list[str]:
+    return [f"file:{port}/counters/{name}" for name in COUNTERS.values()]
+
+
+def again(known: Recording) -> list[str]:
+    """Return the ports' counters, which are read a second time."""
+    ports = [f"{ROOT}/{hca}/ports/{number}" for hca in _listed(known, ROOT) for number in _listed(known, f"{ROOT}/{hca}/ports")]
+    return [key for port in ports for key in _counters(port)]
 
 
 def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
@@ -73,6 +83,7 @@ def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port
         "rate_gbps": f"file:{port}/rate",
         "firmware": f"file:{base}/fw_ver",
         "board_id": f"file:{base}/board_id",
+        **{fact: f"file:{port}/counters/{name}" for fact, name in COUNTERS.items()},
     }
     address = recording.get(keys["address"])
     sources.update({f"ports[{label}].{fact}": (key,) for fact, key in keys.items()})
@@ -87,7 +98,13 @@ def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port
         rate_gbps=take(recording, keys["rate_gbps"], _rate_gbps),
         firmware=take(recording, keys["firmware"], text),
         board_id=take(recording, keys["board_id"], text),
+        link_downed=counter(recording, keys["link_downed"], _number),
+        symbol_errors=counter(recording, keys["symbol_errors"], _number),
     )
+
+
+def _number(value: Any) -> int:
+    return count(text(value))
 
 
 def _last(path: str) -> str:

@@ -1,102 +1,18 @@
 """The cards: found on PCI, asked through NVML one by one, each named by the slot it sits in."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from gpuscan.collectors import card
 from gpuscan.collectors.kernel import INIT, NVML_COUNT, access, suspects
-from gpuscan.collectors.reading import Sources, count, flag, integer, names, parsed, take, text
-from gpuscan.facts import ClockReasons, Driver, EccErrors, Gpu, Mode, NvLink, Pcie, Power, RemappedRows, Unread, is_unread
+from gpuscan.collectors.reading import Sources, count, names, take, text
+from gpuscan.facts import Driver, Gpu, Unread, is_unread
 from gpuscan.recording import Recording
 
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
 NVIDIA = "10DE"
-LINKS = 18  # the most that any generation has; asked in one batch, cut to the card's own number (field 91)
-SAMPLED_TWICE = ("nvmlDeviceGetCurrentClocksEventReasons",)
-
-
-class Ask(NamedTuple):
-    """One fact: the NVML call behind it (arguments after the card), how to parse, the first driver branch that has it."""
-
-    fact: str
-    call: str
-    parse: Callable[[Any], Any]
-    args: str = ""
-    since: int = 0
-
-    def key(self, address: str) -> str:
-        """Return the reading's key for one card."""
-        return f"nvml:{self.call}({address}{self.args})"
-
-
-def _mode(value: Any) -> Mode:
-    current, pending = value
-    return Mode(flag(current), flag(pending))
-
-
-def _rows(value: Any) -> RemappedRows:
-    correctable, uncorrectable, pending, failed = value
-    return RemappedRows(count(correctable), count(uncorrectable), flag(pending), flag(failed))
-
-
-def _total_mib(value: Any) -> int:
-    return count(value["total"]) >> 20
-
-
-def _watts(value: Any) -> float:
-    return count(value) / 1000
-
-
-def _active(value: Any) -> bool:
-    """NVML_NVLINK state: 0 is down, 1 up, 2 asleep (up, and woken by traffic)."""
-    if integer(value) not in (0, 1, 2):
-        raise ValueError(value)
-    return bool(value)
-
-
-FIELD = "nvmlDeviceGetFieldValues"
-ASKS = (
-    Ask("nvml_index", "nvmlDeviceGetIndex", count),
-    Ask("minor", "nvmlDeviceGetMinorNumber", count),
-    Ask("module_id", "nvmlDeviceGetModuleId", count),
-    Ask("name", "nvmlDeviceGetName", text),
-    Ask("uuid", "nvmlDeviceGetUUID", text),
-    Ask("serial", "nvmlDeviceGetSerial", text),
-    Ask("part_number", "nvmlDeviceGetBoardPartNumber", text),
-    Ask("vbios", "nvmlDeviceGetVbiosVersion", text),
-    Ask("inforom", "nvmlDeviceGetInforomImageVersion", text),
-    Ask("gsp_firmware", "nvmlDeviceGetGspFirmwareVersion", text),
-    Ask("memory_mib", "nvmlDeviceGetMemoryInfo", _total_mib),
-    Ask("ecc_mode", "nvmlDeviceGetEccMode", _mode),
-    Ask("mig_mode", "nvmlDeviceGetMigMode", _mode),
-    Ask("persistence", "nvmlDeviceGetPersistenceMode", flag),
-    Ask("remapped_rows", "nvmlDeviceGetRemappedRows", _rows, since=450),
-    Ask("recovery_action", FIELD, count, ",230,0", since=565),
-    Ask("temperature_c", "nvmlDeviceGetTemperature", count, ",0"),
-    Ask("performance_state", "nvmlDeviceGetPerformanceState", count),
-)
-ECC = (  # NVML: error type 1 uncorrected, 0 corrected; counter 0 volatile, 1 aggregate
-    Ask("uncorrected_volatile", "nvmlDeviceGetTotalEccErrors", count, ",1,0"),
-    Ask("uncorrected_aggregate", "nvmlDeviceGetTotalEccErrors", count, ",1,1"),
-    Ask("corrected_volatile", "nvmlDeviceGetTotalEccErrors", count, ",0,0"),
-    Ask("corrected_aggregate", "nvmlDeviceGetTotalEccErrors", count, ",0,1"),
-)
-PCIE = (
-    Ask("width", "nvmlDeviceGetCurrPcieLinkWidth", count),
-    Ask("max_width", "nvmlDeviceGetMaxPcieLinkWidth", count),
-    Ask("generation", "nvmlDeviceGetCurrPcieLinkGeneration", count),
-    Ask("max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration", count),
-    Ask("replays", "nvmlDeviceGetPcieReplayCounter", count),
-)
-POWER = (
-    Ask("usage_w", "nvmlDeviceGetPowerUsage", _watts),
-    Ask("limit_w", "nvmlDeviceGetPowerManagementLimit", _watts),
-    Ask("default_limit_w", "nvmlDeviceGetPowerManagementDefaultLimit", _watts),
-)
-CLOCKS = Ask("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", count, since=535)
-LINK_COUNT = Ask("nvlinks", FIELD, count, ",91,0")
-LINK_STATES = tuple(Ask("active", FIELD, _active, f",165,{number}") for number in range(LINKS))
-EVERY = (*ASKS, *ECC, *PCIE, *POWER, CLOCKS, LINK_COUNT, *LINK_STATES)
+CALLS = tuple(ask for ask in card.EVERY if not ask.call.startswith("/"))
+FILES = tuple(ask for ask in card.EVERY if ask.call.startswith("/"))
 
 
 def plan(known: Recording) -> list[str]:
@@ -109,6 +25,7 @@ def plan(known: Recording) -> list[str]:
     found = _on_pci(known)
     for address in () if is_unread(found) else found:
         keys += [f"link:{PCI}/{address}", f"file:/proc/driver/nvidia/gpus/{address}/information"]
+        keys += [ask.key(address) for ask in FILES]
     if is_unread(known.get(INIT)) or NVML_COUNT not in known:
         return keys
     if is_unread(found) or not found:
@@ -117,8 +34,15 @@ def plan(known: Recording) -> list[str]:
     doubtful = suspects(known)
     for address in sorted(found, key=lambda address: address in doubtful):
         keys.append(_handle(address))
-        keys += [ask.key(address) for ask in EVERY]
+        keys += [ask.key(address) for ask in CALLS]
     return keys
+
+
+def again(known: Recording) -> list[str]:
+    """Return the counters of the cards that are read a second time, those of one call together."""
+    found = _on_pci(known)
+    addresses = _enumerated(known) if is_unread(found) else found
+    return [ask.key(address) for address in addresses for ask in card.EVERY if ask.twice]
 
 
 def _handle(address: str) -> str:
@@ -182,16 +106,16 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
     if is_unread(found):
         return found
     cards = [_card(recording, address, driver) for address in sorted(found)]
-    labels = [card.label for card in cards]
-    named = [c._replace(label=c.address) if labels.count(c.label) > 1 else c for c in cards]
-    for card in named:
-        _book(recording, card, sources)
+    labels = [gpu.label for gpu in cards]
+    named = [gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in cards]
+    for gpu in named:
+        _book(gpu, sources)
     return tuple(named)
 
 
 def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
     uevent = f"file:{PCI}/{address}/uevent"
-    answers = {ask.fact: take(recording, ask.key(address), ask.parse, ask.since) for ask in ASKS}
+    answers = card.facts(recording, address)
     slot = _physical_slot(recording, address)
     return Gpu(
         address=address,
@@ -201,11 +125,6 @@ def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,
         access=_access(recording, address, driver),
-        ecc_errors=EccErrors(*(take(recording, ask.key(address), ask.parse) for ask in ECC)),
-        pcie=Pcie(*(take(recording, ask.key(address), ask.parse) for ask in PCIE)),
-        power=Power(*(take(recording, ask.key(address), ask.parse) for ask in POWER)),
-        nvlinks=_links(recording, address),
-        clock_reasons=_clock_reasons(recording, address),
         **answers,
     )
 
@@ -245,7 +164,7 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
             hidden = _hidden(recording, address)
             return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "lost"
         return access(handle)
-    answers = [recording.get(ask.key(address)) for ask in EVERY]
+    answers = [recording.get(ask.key(address)) for ask in CALLS]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):
         if kind in errors:
@@ -263,36 +182,11 @@ def _hidden(recording: Recording, address: str) -> bool:
     return bool(minors) and f"nvidia{minors[0]}" not in _listed(recording, "dir:/dev")
 
 
-def _links(recording: Recording, address: str) -> Any:
-    number = take(recording, LINK_COUNT.key(address), LINK_COUNT.parse)
-    if is_unread(number):
-        return number
-    return tuple(NvLink(n, take(recording, ask.key(address), ask.parse)) for n, ask in enumerate(LINK_STATES[:number]))
-
-
-def _clock_reasons(recording: Recording, address: str) -> Any:
-    """Combine the samples: a brake that flashes while the P-state changes is no brake, so all must show it."""
-    key = CLOCKS.key(address)
-    newest = take(recording, key, CLOCKS.parse, CLOCKS.since)
-    if is_unread(newest):
-        return newest
-    bits = newest
-    for reading in recording.all(key):
-        sample = parsed(key, reading.value, CLOCKS.parse) if reading.error is None else reading.error
-        if is_unread(sample):
-            return sample
-        bits &= sample
-    return ClockReasons(bool(bits & 0x8), bool(bits & 0x20), bool(bits & 0x40), bool(bits & 0x80))
-
-
-def _book(recording: Recording, card: Gpu, sources: Sources) -> None:
+def _book(gpu: Gpu, sources: Sources) -> None:
     """Name the readings behind each fact of a card."""
-    path, address = f"gpus[{card.label}]", card.address
+    path, address = f"gpus[{gpu.label}]", gpu.address
     uevent = f"file:{PCI}/{address}/uevent"
     sources[f"{path}.device_id"] = sources[f"{path}.kernel_driver"] = (uevent,)
     sources[f"{path}.access"] = (INIT, _handle(address))
     sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)
-    for area, asks in ((f"{path}", (*ASKS, CLOCKS, LINK_COUNT)), (f"{path}.ecc_errors", ECC), (f"{path}.pcie", PCIE)):
-        sources.update({f"{area}.{ask.fact}": (ask.key(address),) for ask in asks})
-    sources.update({f"{path}.power.{ask.fact}": (ask.key(address),) for ask in POWER})
-    sources.update({f"{path}.nvlinks[{n}]": (ask.key(address),) for n, ask in enumerate(LINK_STATES)})
+    sources.update({f"{path}.{fact}": keys for fact, keys in card.sources(address).items()})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpuscan.collectors.reading import Sources, count, take, text
+from gpuscan.collectors.reading import Sources, count, flag, take, text
 from gpuscan.facts import Driver, Gpu, Incident, KernelLog, Unread, is_unread
 from gpuscan.recording import Recording
 
@@ -13,6 +13,8 @@ JOURNAL = "run:journalctl -k -b -o json --no-pager --output-fields=MESSAGE,_SOUR
 DMESG = "run:dmesg --raw"
 MODULE_BANNER = "file:/proc/driver/nvidia/version"
 INIT = "nvml:nvmlInit()"
+MODULES = "file:/proc/modules"
+CONFIDENTIAL = "nvml:nvmlSystemGetConfComputeState()"
 NVML_COUNT = "nvml:nvmlDeviceGetCount()"
 LIBRARY_VERSION = "nvml:nvmlSystemGetDriverVersion()"
 NVML_VERSION = "nvml:nvmlSystemGetNVMLVersion()"
@@ -27,13 +29,14 @@ def plan(known: Recording) -> list[str]:
     """Return the driver's keys and the kernel log: the ring buffer, then what else has it where that fell short."""
     keys = [
         MODULE_BANNER,
-        "file:/proc/modules",
+        MODULES,
         KMSG,
         INIT,
         LIBRARY_VERSION,
         NVML_VERSION,
         CUDA_VERSION,
         NVML_COUNT,
+        CONFIDENTIAL,
     ]
     if KMSG in known and not _whole(known.get(KMSG)):
         keys.append(JOURNAL)
@@ -68,6 +71,7 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         "nvml_version": NVML_VERSION,
         "cuda_version": CUDA_VERSION,
         "nvml_count": NVML_COUNT,
+        "confidential_compute": CONFIDENTIAL,
     }
     sources.update({f"driver.{fact}": (key,) for fact, key in keys.items()})
     return Driver(
@@ -78,7 +82,14 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         nvml_version=take(recording, NVML_VERSION, text),
         cuda_version=take(recording, CUDA_VERSION, _cuda),
         nvml_count=take(recording, NVML_COUNT, count),
+        confidential_compute=take(recording, CONFIDENTIAL, lambda value: flag(value["ccFeature"]), since=535),
     )
+
+
+def modules(recording: Recording, sources: Sources) -> Any:
+    """Return the names of the loaded kernel modules."""
+    sources["kernel_modules"] = (MODULES,)
+    return take(recording, MODULES, lambda value: tuple(line.split()[0] for line in text(value).splitlines()))
 
 
 def access(answer: Any) -> Any:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gpuscan.facts import Unread, is_unread
+from gpuscan.facts import Counter, Unread, is_unread
 from gpuscan.recording import Recording
 
 Sources = dict[str, tuple[str, ...]]
@@ -30,6 +30,27 @@ def parsed(key: str, value: Any, parse: Callable[[Any], Any]) -> Any:
         return parse(value)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration):
         return Unread(key, "garbled", f"makes no sense: {value!r:.80}")
+
+
+def counter(
+    recording: Recording,
+    key: str,
+    parse: Callable[[Any], Any],
+    since: int = 0,
+    join: Callable[[int, int], int] = lambda first, last: last - first,
+) -> Any:
+    """Return a `Counter` of the readings of *key*: the newest total, and first and last joined (their difference).
+
+    One reading alone shows no growth.
+    """
+    newest = take(recording, key, parse, since)
+    if is_unread(newest):
+        return newest
+    samples: list[Any] = [parsed(key, r.value, parse) if r.error is None else r.error for r in recording.all(key)]
+    lack: Any = next((sample for sample in samples if is_unread(sample)), None)
+    if lack is None and len(samples) < 2:
+        lack = Unread(key, "not-recorded", "read once: no growth can be seen")
+    return Counter(newest, lack if lack is not None else join(samples[0], samples[-1]))
 
 
 def driver_branch(recording: Recording) -> int:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from gpuscan.facts.gpu import Counter
+
 
 class Port(NamedTuple):
     """One InfiniBand port of an HCA. *state* reads `ACTIVE`, *phys_state* `LinkUp`; *rate_gbps* is the link's rate."""
@@ -16,3 +18,5 @@ class Port(NamedTuple):
     rate_gbps: float
     firmware: str
     board_id: str
+    link_downed: Counter
+    symbol_errors: Counter

@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Driver(NamedTuple):
     """The NVIDIA driver: whether NVML answers (*access*), and the versions of module and library.
 
-    *flavour* is `open` or `proprietary`; *nvml_count* is how many cards NVML lists.
+    *flavour* is `open` or `proprietary`; *nvml_count* is how many cards NVML lists; *confidential_compute* is that mode.
     """
 
     access: str
@@ -16,6 +16,7 @@ class Driver(NamedTuple):
     nvml_version: str
     cuda_version: str
     nvml_count: int
+    confidential_compute: bool
 
 
 class KernelLog(NamedTuple):

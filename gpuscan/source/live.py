@@ -46,8 +46,7 @@ def _asked(key: str, cards: Collection[str]) -> bool:
 
 def _again(recording: Recording) -> list[str]:
     """Return the keys to sample a second time: those that were answered the first time."""
-    wanted = tuple(f"nvml:{name}(" for name in collectors.again())
-    return [reading.key for reading in recording if reading.error is None and reading.key.startswith(wanted)]
+    return [key for key in collectors.again(recording) if key in recording and recording.all(key)[-1].error is None]
 
 
 def limits_from(text: str) -> Limits:

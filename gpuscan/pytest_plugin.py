@@ -1,0 +1,104 @@
+"""The same checks under plain pytest, for authors and CI: `pytest -p gpuscan.pytest_plugin checks/ --gpuscan-replay FILE`.
+
+Named with -p and no entry point, so that no stranger's test run meets it; it acts on functions marked with @check only.
+A check that needs others must be judged with them, so the whole judgement is made once, and each result is a test.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpuscan import collectors, commands, profile, suite
+from gpuscan.outcome import Result, Status
+from gpuscan.verdict import Case, judge
+
+
+class CheckFailed(Exception):
+    """What a failed check said, without a traceback into gpuscan."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("gpuscan")
+    group.addoption("--gpuscan-replay", metavar="FILE|demo", help="the recording that the checks judge")
+    group.addoption("--gpuscan-profile", metavar="NAME|FILE", default="auto", help="what it is judged by")
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> "pytest.Item | None":
+    """Take the functions that carry a check; everything else is pytest's own business."""
+    if not hasattr(obj, "__gpuscan__"):
+        return None
+    area = os.path.basename(str(collector.path))[len("test_") : -len(".py")]
+    item: CheckItem = CheckItem.from_parent(collector, name=name, check=f"{area}.{name.removeprefix('test_')}", result=None)
+    return item
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put in each check's place one test a result."""
+    checks = [item for item in items if isinstance(item, CheckItem)]
+    if not checks:
+        return
+    replay = config.getoption("--gpuscan-replay")
+    if not replay:
+        raise pytest.UsageError("name the recording to judge with --gpuscan-replay FILE (or demo)")
+    results = _results(str(replay), str(config.getoption("--gpuscan-profile")), checks)
+    items[:] = [new for item in items for new in _split(item, results)]
+
+
+def _results(replay: str, wanted: str, items: "list[CheckItem]") -> dict[str, list[Result]]:
+    folders = {os.path.dirname(str(item.path)) for item in items} - {suite.bundled("checks")}
+    recording = commands.opened(replay)
+    node = collectors.node(recording)
+    named = wanted if wanted != "auto" else str(recording.meta.get("profile", ""))
+    chosen = profile.load(named) if named else profile.choose(node)[0]
+    report = judge(Case(node, chosen, suite.load([suite.bundled("checks"), *sorted(folders)])))
+    by_check: dict[str, list[Result]] = {}
+    for result in report.results:
+        by_check.setdefault(result.check, []).append(result)
+    return by_check
+
+
+def _split(item: pytest.Item, results: dict[str, list[Result]]) -> Iterator[pytest.Item]:
+    if not isinstance(item, CheckItem):
+        yield item
+        return
+    parent: Any = item.parent
+    for result in results[item.check]:
+        name = f"{item.name}[{result.subject}]"
+        yield CheckItem.from_parent(parent, name=name, check=item.check, result=result)
+
+
+class CheckItem(pytest.Item):
+    """One check, before it is judged, or one result of it after."""
+
+    def __init__(self, *, check: str, result: Result | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.check = check
+        self.result = result
+
+    def runtest(self) -> None:
+        """Tell pytest what became of the check: unknown is a failure, too."""
+        result = self.result
+        if result is None or result.status is Status.SKIP:
+            pytest.skip(result.reason if result else "not judged")
+        for finding in result.findings:
+            self.add_report_section("call", finding.severity.value, f"{finding.message} ({finding.action.value})")
+        if result.status in (Status.FAIL, Status.UNKNOWN):
+            said = [f"{finding.message} -> {finding.action.value}" for finding in result.findings]
+            raise CheckFailed("\n".join([f"{result.status.value}: {result.reason}".rstrip(": "), *said, *_evidence(result)]))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show what the check said; a traceback would only show this file."""
+        return str(excinfo.value) if isinstance(excinfo.value, CheckFailed) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """Name the test in pytest's listing."""
+        return self.path, None, f"{self.check} {self.result.subject if self.result else ''}"
+
+
+def _evidence(result: Result) -> list[str]:
+    lines = [f"  {evidence.fact} = {evidence.value}" for evidence in result.evidence]
+    return lines + [f"  {path} was not read ({unread.kind}: {unread.text})" for path, unread in result.unread]

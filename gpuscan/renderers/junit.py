@@ -1,0 +1,136 @@
+"""JUnit: a suite a host, a case a check and subject; valid against the schema that Jenkins' xunit plugin uses.
+
+junit-xml builds the cases. Its stock output fails that schema (`disabled`, times with too many decimals) and has no
+properties on cases, so the tree is trimmed here before it is written.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from junit_xml import TestCase, TestSuite
+
+from gpuscan.outcome import ACTIONS, Finding, Report, Result, Status
+
+ALLOWED = {
+    "testsuite": ("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname"),
+    "testcase": ("name", "classname", "time"),
+}
+CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(reports: Sequence[Report], *, verbosity: int) -> str:
+    """Return the strict flavour."""
+    return _document(reports, full=False)
+
+
+def render_full(reports: Sequence[Report], *, verbosity: int) -> str:
+    """Return the flavour with properties on each case, which Jenkins' junit step and Testmo read."""
+    return _document(reports, full=True)
+
+
+def _document(reports: Sequence[Report], *, full: bool) -> str:
+    root = ElementTree.Element("testsuites", {"name": "gpuscan"})
+    root.extend(_suite(report, full=full) for report in reports)
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
+    ElementTree.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
+
+
+def _suite(report: Report, *, full: bool) -> ElementTree.Element:
+    host = report.host.get("hostname") or report.run.get("recording") or "localhost"
+    suite = TestSuite(
+        f"gpuscan {report.run['profile']['name']}",
+        [_case(result) for result in report.results],
+        hostname=clean(str(host)),
+        timestamp=str(report.run.get("started_at") or "").removesuffix("Z") or None,
+        properties={name: clean(str(value)) for name, value in _properties(report)},
+    )
+    element: ElementTree.Element = suite.build_xml_doc()
+    _trim(element)
+    element.set("time", f"{float(report.run.get('duration_s') or 0):.3f}")
+    if full:
+        for case, result in zip(element.iter("testcase"), report.results, strict=True):
+            _add_properties(case, result)
+    return element
+
+
+def _properties(report: Report) -> Iterator[tuple[str, Any]]:
+    yield "verdict", report.verdict
+    yield "exit_code", report.exit_code
+    yield "complete", str(report.complete).lower()
+    yield "action", report.action.value
+    yield "profile", report.run["profile"]["name"]
+    yield "level", report.run["level"]
+    yield "gpuscan_version", report.run["gpuscan_version"]
+    for name, value in (("boot_id", report.host.get("boot_id")), ("driver", report.software.get("module_version"))):
+        if value:
+            yield name, value
+
+
+def _case(result: Result) -> TestCase:
+    area = result.check.partition(".")[0]
+    case = TestCase(clean(f"{result.check}[{result.subject}]"), f"gpuscan.{area}")
+    text = clean(_text(result))
+    if result.status is Status.FAIL:
+        worst = max(_failures(result), key=lambda finding: finding.action.rank)
+        case.add_failure_info(clean(worst.message), text, ACTIONS[worst.action].verdict)
+    elif result.status is Status.UNKNOWN:
+        case.add_error_info(clean(result.reason), text, "incomplete")
+    elif result.status is Status.SKIP:
+        case.add_skipped_info(clean(result.reason), clean(result.reason))
+    elif result.status is Status.WARN:
+        case.stdout = text
+    return case
+
+
+def _failures(result: Result) -> list[Finding]:
+    return [finding for finding in result.findings if finding.severity is Status.FAIL]
+
+
+def _text(result: Result) -> str:
+    """Say everything as `key: value` lines: GitLab shows the text and no properties, older ones not even the message."""
+    lines = [f"check: {result.check}", f"subject: {result.subject}"]
+    lines += [f"address: {result.address}"] if result.address else []
+    lines += [f"reason: {result.reason}"] if result.reason else []
+    for finding in result.findings:
+        lines += [f"{finding.severity.value}: {finding.message}", f"action: {finding.action.value}"]
+        lines += [f"todo: {ACTIONS[finding.action].todo}", f"urgency: {finding.urgency}", f"impact: {finding.impact}"]
+        lines += [
+            f"{name}: {value}"
+            for name, value in (("observed", finding.observed), ("expected", finding.expected))
+            if value is not None
+        ]
+        lines += [f"culprits: {', '.join(finding.culprits)}"] if finding.culprits else []
+        lines += [f"source: {finding.source}"] if finding.source else []
+    lines += [f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})" for e in result.evidence]
+    lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
+    return "\n".join([*lines, *([result.traceback] if result.traceback else [])])
+
+
+def _trim(suite: ElementTree.Element) -> None:
+    """Drop what the schema does not know."""
+    for element in suite.iter():
+        allowed = ALLOWED.get(element.tag)
+        for name in [name for name in element.attrib if allowed is not None and name not in allowed]:
+            del element.attrib[name]
+    for case in suite.iter("testcase"):
+        case.set("time", "0.000")
+
+
+def _add_properties(case: ElementTree.Element, result: Result) -> None:
+    pairs = [("status", result.status.value), ("subject", result.subject), ("address", result.address)]
+    for finding in result.findings:
+        pairs += [("action", finding.action.value), ("impact", finding.impact), ("urgency", finding.urgency)]
+    element = ElementTree.Element("properties")
+    for name, value in pairs:
+        if value:
+            ElementTree.SubElement(element, "property", {"name": name, "value": clean(str(value))})
+    case.insert(0, element)
+
+
+def clean(text: str) -> str:
+    """Return *text* without terminal escapes and without characters that XML forbids: log lines can hold anything."""
+    return CONTROL.sub("", text)
