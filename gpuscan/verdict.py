@@ -196,14 +196,20 @@ def _covers(root: Result, result: Result) -> bool:
 
 def _mark_shared(results: Sequence[Result], case: Case) -> tuple[Result, ...]:
     """Where half of three or more cards show one fault, its cause is shared: no part of a card is to be replaced for it."""
-    cards = 0 if is_unread(case.node.gpus) else len(case.node.gpus)
+    cards = frozenset() if is_unread(case.node.gpus) else frozenset(card.address for card in case.node.gpus)
     own = {one.id for one in case.checks if not one.mark.shared}  # a card's own flag: no shared cause can set it
-    hit: dict[str, set[str]] = {}
+    hit: dict[tuple[str, str], set[str]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.address and result.check not in own:
-            hit.setdefault(result.check, set()).add(result.address)
-    crowded = {check for check, places in hit.items() if cards >= SHARED_FROM_CARDS and 2 * len(places) >= cards}
-    return tuple(_shared(r) if r.check in crowded and r.status is Status.FAIL else r for r in results)
+        if result.status is Status.FAIL and result.address in cards and result.check not in own:
+            hit.setdefault(_fault(result), set()).add(result.address)
+    enough = [fault for fault, places in hit.items() if len(cards) >= SHARED_FROM_CARDS and 2 * len(places) >= len(cards)]
+    return tuple(_shared(r) if r.status is Status.FAIL and r.address in cards and _fault(r) in enough else r for r in results)
+
+
+def _fault(result: Result) -> tuple[str, str]:
+    """Return what makes two failures one fault: the check, and of incidents what was logged (Xid 48 is not Xid 79)."""
+    logged = result.subject.startswith("incident:")
+    return result.check, str([finding.observed for finding in result.findings]) if logged else ""
 
 
 def _shared(result: Result) -> Result:
