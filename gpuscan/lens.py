@@ -24,6 +24,7 @@ class Book:
     def __init__(self, sources: Sources, explained: frozenset[str] = frozenset()) -> None:
         self.sources = sources
         self.explained = explained
+        self.left_out: list[str] = []
         self.reads: list[Evidence] = []
         self.missing: list[tuple[str, Unread]] = []
 
@@ -104,12 +105,15 @@ def look(record: T, path: str, book: Book) -> T:
 def read(records: Iterable[T], fact: str) -> list[tuple[T, Any]]:
     """Return (record, value of *fact*) for every record where it was read; the rest are booked as unread.
 
-    *fact* may be dotted (`pcie.width`). Cards whose silence another check has already reported are left out.
+    *fact* may be dotted (`pcie.width`). Cards whose silence another check has already reported are left out;
+    where that leaves nothing wrong the result is a skip, for what was compared is not all.
     """
     pairs = []
     for record in records:
         book: Book = object.__getattribute__(record, "_book")
-        if getattr(object.__getattribute__(record, "_record"), "address", None) in book.explained:
+        address = getattr(object.__getattribute__(record, "_record"), "address", None)
+        if address in book.explained:
+            book.left_out.append(address)
             continue
         value: Any = record
         try:

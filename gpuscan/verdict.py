@@ -56,7 +56,8 @@ def _run(case: Case, needs: Needs) -> list[Result]:
             results.append(Result(one.id, "node", None, Status.SKIP, one.title, reason))
             continue
         roots = needs[one.id]
-        quiet = frozenset(r.address for r in results if r.address and r.check in roots and _wrong(r, case))
+        wrong = [r for r in results if r.address and r.check in roots and _wrong(r, case)]
+        quiet = {r.address: f"{r.check} ({r.subject})" for r in reversed(wrong) if r.address and (r.findings or r.unread)}
         results += [_examine(one, path, record, case, quiet) for path, record in _subjects(one, case.node)] or [
             _without_subject(one)
         ]
@@ -86,8 +87,8 @@ def _without_subject(one: Check) -> Result:
     return Result(one.id, "node", None, Status.SKIP, one.title, f"does not apply: no {NOUNS[one.subject]} in this node")
 
 
-def _examine(one: Check, path: str, record: Any, case: Case, quiet: frozenset[str]) -> Result:
-    book = Book(case.node.sources, quiet)
+def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str, str]) -> Result:
+    book = Book(case.node.sources, frozenset(quiet))
     if is_unread(record):
         book.missed(path, record)
         status, reason = _status(one, (), book, case)
@@ -98,6 +99,8 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: frozenset[st
     status, reason = _status(one, answer.findings, book, case)
     if answer.not_judged and status is Status.PASS:
         status, reason = _open(answer.not_judged, case.profile)
+    if book.left_out and status is Status.PASS:
+        status, reason = Status.SKIP, f"explained by {quiet[book.left_out[0]]}"
     return Result(
         check=one.id,
         subject="node" if one.subject == "node" else f"{one.subject}:{record.label}",
@@ -172,7 +175,8 @@ def _explain(results: list[Result], case: Case, needs: Needs) -> list[Result]:
     for result in results:
         roots = [root for root in wrong if root.check in needs[result.check] and _same_place(root, result, wrong)]
         root = next((root for root in roots if _covers(root, result)), None)
-        if root is None or (result.status is Status.SKIP and not result.unread):
+        judged = result.status is not Status.SKIP or result.unread or result.reason.startswith("explained")
+        if root is None or not judged:
             explained.append(result)
             continue
         kept = result._replace(status=Status.SKIP, reason=f"explained by {root.check} ({root.subject})", findings=())
@@ -196,14 +200,20 @@ def _covers(root: Result, result: Result) -> bool:
 
 def _mark_shared(results: Sequence[Result], case: Case) -> tuple[Result, ...]:
     """Where half of three or more cards show one fault, its cause is shared: no part of a card is to be replaced for it."""
-    cards = 0 if is_unread(case.node.gpus) else len(case.node.gpus)
+    cards = frozenset() if is_unread(case.node.gpus) else frozenset(card.address for card in case.node.gpus)
     own = {one.id for one in case.checks if not one.mark.shared}  # a card's own flag: no shared cause can set it
-    hit: dict[str, set[str]] = {}
+    hit: dict[tuple[str, str], set[str]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.address and result.check not in own:
-            hit.setdefault(result.check, set()).add(result.address)
-    crowded = {check for check, places in hit.items() if cards >= SHARED_FROM_CARDS and 2 * len(places) >= cards}
-    return tuple(_shared(r) if r.check in crowded and r.status is Status.FAIL else r for r in results)
+        if result.status is Status.FAIL and result.address in cards and result.check not in own:
+            hit.setdefault(_fault(result), set()).add(result.address)
+    enough = [fault for fault, places in hit.items() if len(cards) >= SHARED_FROM_CARDS and 2 * len(places) >= len(cards)]
+    return tuple(_shared(r) if r.status is Status.FAIL and r.address in cards and _fault(r) in enough else r for r in results)
+
+
+def _fault(result: Result) -> tuple[str, str]:
+    """Return what makes two failures one fault: the check, and of incidents what was logged (Xid 48 is not Xid 79)."""
+    logged = result.subject.startswith("incident:")
+    return result.check, str([finding.observed for finding in result.findings]) if logged else ""
 
 
 def _shared(result: Result) -> Result:

@@ -156,9 +156,11 @@ def _physical_slot(recording: Recording, address: str) -> Any:
 
 def _access(recording: Recording, address: str, driver: Driver) -> Any:
     """Tell whether the driver can talk to the card: by its handle, then by what its calls answered."""
+    if is_unread(driver.access):
+        return driver.access
     handle = recording.get(_handle(address))
     if is_unread(handle):
-        if is_unread(driver.access) or driver.access != "ok":
+        if driver.access != "ok":
             return driver.access
         if handle.kind == "not-found" or handle.code in (6, 28):
             hidden = _hidden(recording, address)
