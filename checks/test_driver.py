@@ -1,6 +1,6 @@
 """The driver: loaded, answering for every card, and one version throughout."""
 
-from gpuscan import Action, Gpu, Node, Profile, check, fail
+from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
 from gpuscan.version import satisfies
 
 SILENT = {
@@ -50,3 +50,59 @@ def test_version_is_expected(node: Node, profile: Profile) -> None:
     version, allowed = node.driver.module_version, profile.driver.version
     if not satisfies(version, allowed):
         fail(f"driver {version} is not {allowed}", observed=version, expected=allowed)
+
+
+@check(action=Action.FIX_CONFIG, needs="driver.answers")
+def test_flavour_is_expected(node: Node, profile: Profile) -> None:
+    """The kernel module is of the flavour that the profile wants: open or proprietary."""
+    flavour, wanted = node.driver.flavour, profile.driver.flavour
+    if flavour != wanted:
+        fail(f"the {flavour} kernel module is loaded, the profile wants the {wanted} one", observed=flavour, expected=wanted)
+
+
+@check(action=Action.FIX_CONFIG, source="NVIDIA driver installation guide")
+def test_nouveau_is_not_loaded(node: Node) -> None:
+    """The nouveau driver is not loaded: it would take the cards from NVIDIA's."""
+    assert "nouveau" not in node.kernel_modules, "nouveau is loaded: blacklist it and rebuild the initramfs"
+
+
+@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
+def test_one_gsp_firmware(node: Node) -> None:
+    """All cards run the GSP firmware of the loaded driver."""
+    driver = node.driver.module_version
+    others = [(gpu, version) for gpu, version in read(node.gpus, "gsp_firmware") if version != driver]
+    if others:
+        told = ", ".join(f"{gpu.label} {version}" for gpu, version in others)
+        fail(f"the GSP firmware is not the driver's {driver}: {told}", culprits=[gpu for gpu, _ in others], expected=driver)
+
+
+@check(action=Action.MONITOR, needs="driver.every_card_answers", impact="performance")
+def test_one_vbios(node: Node) -> None:
+    """All cards carry one VBIOS version."""
+    others = odd(read(node.gpus, "vbios"))
+    if others.odd:
+        warn(f"the VBIOS differs from the other cards' {others.common}: {others.told}", culprits=others.odd)
+
+
+@check(action=Action.MONITOR, needs="driver.every_card_answers", impact="performance")
+def test_one_inforom(node: Node) -> None:
+    """All cards carry one InfoROM image."""
+    others = odd(read(node.gpus, "inforom"))
+    if others.odd:
+        warn(f"the InfoROM differs from the other cards' {others.common}: {others.told}", culprits=others.odd)
+
+
+@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
+def test_vbios_is_expected(gpu: Gpu, profile: Profile) -> None:
+    """The card carries a VBIOS version that the profile allows."""
+    version, allowed = gpu.vbios, profile.gpu.vbios
+    if not satisfies(version, allowed):
+        fail(f"VBIOS {version} is not {allowed}", observed=version, expected=allowed)
+
+
+@check(action=Action.FIX_CONFIG, needs="driver.answers", impact="correctness")
+def test_confidential_compute_is_expected(node: Node, profile: Profile) -> None:
+    """Confidential computing is on or off as the profile wants it."""
+    mode, wanted = node.driver.confidential_compute, profile.driver.confidential_compute
+    if mode != wanted:
+        fail(f"confidential computing is {'on' if mode else 'off'}", observed=mode, expected=wanted)

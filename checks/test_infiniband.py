@@ -1,6 +1,7 @@
 """InfiniBand: every port that the profile expects is there, active and at its rate."""
 
-from gpuscan import Action, Node, Port, Profile, check, fail
+from gpuscan import Action, Node, Port, Profile, check, fail, odd, read, warn
+from gpuscan.version import satisfies
 
 
 @check(action=Action.INSPECT, impact="capacity")
@@ -36,3 +37,49 @@ def test_port_runs_at_its_rate(port: Port, profile: Profile) -> None:
         # A port without a link shows its lowest rate, which is no reason to open the node.
         action = Action.INSPECT if port.state == "ACTIVE" else Action.FIX_CONFIG
         fail(f"the port runs at {rate:g} of {expected:g} Gb/s", action=action, observed=rate, expected=expected)
+
+
+@check(action=Action.INSPECT, needs="infiniband.every_port_is_there", impact="capacity")
+def test_named_hcas_are_there(node: Node, profile: Profile) -> None:
+    """Every HCA that the profile names has a port."""
+    absent = [name for name in profile.infiniband.hcas if name not in {port.hca for port in node.ports}]
+    if absent:
+        fail(f"no InfiniBand port of {', '.join(absent)}", observed=sorted(port.hca for port in node.ports))
+
+
+@check(action=Action.FIX_CONFIG, impact="performance")
+def test_firmware_is_expected(port: Port, profile: Profile) -> None:
+    """The HCA's firmware is a version that the profile allows."""
+    version, allowed = port.firmware, profile.infiniband.firmware
+    if not satisfies(version, allowed):
+        fail(f"firmware {version} is not {allowed}", observed=version, expected=allowed)
+
+
+@check(action=Action.MONITOR, impact="performance")
+def test_one_firmware(node: Node) -> None:
+    """HCAs of one board type run one firmware version."""
+    boards: dict[str, list[tuple[Port, str]]] = {}
+    versions = {port.label: version for port, version in read(node.ports, "firmware")}
+    for port, board in read(node.ports, "board_id"):
+        if port.label in versions:
+            boards.setdefault(board, []).append((port, versions[port.label]))
+    for board, pairs in boards.items():
+        others = odd(pairs)
+        if others.odd:
+            warn(f"the firmware of {board} differs from {others.common}: {others.told}", culprits=others.odd)
+
+
+@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="availability")
+def test_link_does_not_flap(port: Port) -> None:
+    """The port's link did not go down while the scan ran; the total is history since the driver was loaded."""
+    grown = port.link_downed.growth
+    if grown > 0:
+        fail(f"the link went down {grown} times within the scan", observed=grown, expected=0)
+
+
+@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance")
+def test_no_symbol_errors_are_added(port: Port) -> None:
+    """No symbol error was counted while the scan ran."""
+    grown = port.symbol_errors.growth
+    if grown > 0:
+        warn(f"{grown} symbol errors within the scan: cable or transceiver", observed=grown, expected=0)

@@ -1,6 +1,6 @@
 """Inventory: the cards that the profile expects are in the node, and all that count cards agree."""
 
-from gpuscan import Action, Gpu, Node, Profile, check, fail
+from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
 
 
 @check(action=Action.POWER_CYCLE, source="a card that PCI does not list is not powered, not seated or dead", impact="capacity")
@@ -48,3 +48,50 @@ def test_card_name(gpu: Gpu, profile: Profile) -> None:
     if gpu.name != profile.gpu.name:
         message = f"the card calls itself '{gpu.name}', the profile expects '{profile.gpu.name}'"
         fail(message, observed=gpu.name, expected=profile.gpu.name)
+
+
+@check(action=Action.INVESTIGATE, needs=("inventory.card_model", "driver.every_card_answers"), impact="capacity")
+def test_memory_size(gpu: Gpu, profile: Profile) -> None:
+    """The card has the memory that the profile expects.
+
+    Drivers keep a little more or less for themselves, hence the hundredth; a lost memory channel is far more.
+    """
+    size, expected = gpu.memory_mib, profile.gpu.memory_mib
+    if not 0.99 * expected <= size <= 1.01 * expected:
+        fail(f"the card has {size} MiB of memory, the profile expects {expected}", observed=size, expected=expected)
+
+
+@check(action=Action.MONITOR, needs="driver.every_card_answers", impact="none")
+def test_one_part_number(node: Node) -> None:
+    """All cards carry one board part number."""
+    others = odd(read(node.gpus, "part_number"))
+    if others.odd:
+        warn(f"the board part number differs from the other cards' {others.common}: {others.told}", culprits=others.odd)
+
+
+@check(action=Action.INVESTIGATE, needs="driver.every_card_answers", impact="correctness")
+def test_serials_are_unique(node: Node) -> None:
+    """No two cards carry one serial number: an RMA would take the wrong one."""
+    _unique(read(node.gpus, "serial"), "serial number")
+
+
+@check(action=Action.INVESTIGATE, needs="driver.every_card_answers", impact="correctness")
+def test_uuids_are_unique(node: Node) -> None:
+    """No two cards carry one UUID: schedulers would give one card to two jobs."""
+    _unique(read(node.gpus, "uuid"), "UUID")
+
+
+def _unique(pairs: list[tuple[Gpu, str]], what: str) -> None:
+    values = [value for _, value in pairs]
+    twins = [gpu for gpu, value in pairs if values.count(value) > 1]
+    if twins:
+        fail(f"cards share one {what}: {', '.join(gpu.label for gpu in twins)}", culprits=twins)
+
+
+@check(action=Action.POWER_CYCLE, needs="driver.every_card_answers", impact="capacity")
+def test_every_slot_is_filled(node: Node, profile: Profile) -> None:
+    """A card answers in every slot that the profile names."""
+    seen = {name for gpu in node.gpus for name in (gpu.label, gpu.address)}
+    empty = [slot for slot in profile.gpu.slots if slot not in seen]
+    if empty:
+        fail(f"no card answers in {', '.join(empty)}", observed=sorted(gpu.label for gpu in node.gpus), expected=profile.gpu.slots)

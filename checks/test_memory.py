@@ -1,6 +1,6 @@
 """GPU memory: every faulty row found a spare, none waits for a reset, and no error went uncorrected."""
 
-from gpuscan import Action, Gpu, check, fail
+from gpuscan import Action, Gpu, Profile, check, fail, warn
 
 GUIDE = "NVIDIA GPU memory error management guide"
 
@@ -44,3 +44,134 @@ def test_no_uncorrectable_ecc(gpu: Gpu) -> None:
     errors = gpu.ecc_errors.uncorrected_volatile
     if errors:
         fail(f"{errors} uncorrectable ECC errors since the driver was loaded", observed=errors, expected=0)
+
+
+@check(
+    action=Action.REPLACE,
+    needs="driver.every_card_answers",
+    source=f"{GUIDE}: SRAM uncorrectable error threshold, a criterion for RMA once the field diagnostic confirms it",
+    impact="correctness",
+    shared=False,
+)
+def test_sram_threshold_is_not_exceeded(gpu: Gpu) -> None:
+    """NVIDIA's threshold of uncorrectable SRAM errors is not passed."""
+    if gpu.sram.threshold_exceeded:
+        where = f" (in {gpu.sram.sources})" if gpu.sram.sources else ""
+        fail(f"the threshold of uncorrectable SRAM errors is passed{where}", observed=True, expected=False)
+
+
+@check(
+    action=Action.RESET_GPU,
+    needs=("driver.every_card_answers", "memory.sram_threshold_is_not_exceeded"),
+    source=f"{GUIDE}: an uncorrectable SRAM error wants a reset; Azure drains at any",
+    impact="correctness",
+    shared=False,
+)
+def test_no_uncorrectable_sram(gpu: Gpu) -> None:
+    """No SRAM error went uncorrected since the driver was loaded."""
+    errors = gpu.sram.uncorrectable_volatile
+    if errors:
+        fail(f"{errors} uncorrectable SRAM errors since the driver was loaded", observed=errors, expected=0)
+
+
+@check(
+    action=Action.REPLACE,
+    needs=("driver.every_card_answers", "memory.no_row_remap_failed"),
+    source=f"{GUIDE}: 512 rows can be remapped for uncorrectable errors in all",
+    impact="correctness",
+    shared=False,
+)
+def test_rows_are_left_to_remap(gpu: Gpu, profile: Profile) -> None:
+    """Fewer rows are remapped for uncorrectable errors than can be in all."""
+    rows, limit = gpu.remapped_rows.uncorrectable, profile.limits.remapped_rows
+    if rows >= limit:
+        fail(f"{rows} rows are remapped for uncorrectable errors, {limit} can be", observed=rows, expected=f"<{limit}")
+
+
+@check(action=Action.MONITOR, needs="driver.every_card_answers", source=f"{GUIDE}: no threshold is set", impact="none")
+def test_every_bank_has_a_spare_row(gpu: Gpu) -> None:
+    """Every memory bank has a spare row left for the next faulty one."""
+    if gpu.spare_rows.none:
+        warn(f"{gpu.spare_rows.none} memory banks have no spare row left: the next faulty row there is an RMA")
+
+
+@check(
+    action=Action.REPLACE,
+    needs="driver.every_card_answers",
+    source="DCGM: 63 retired pages fail (Volta, Turing)",
+    impact="correctness",
+    shared=False,
+)
+def test_few_pages_are_retired(gpu: Gpu, profile: Profile) -> None:
+    """Fewer pages are retired than a card may have (cards before Ampere)."""
+    pages, limit = gpu.retired_pages.single_bit + gpu.retired_pages.double_bit, profile.limits.retired_pages
+    if pages >= limit:
+        fail(f"{pages} pages are retired, {limit} are too many", observed=pages, expected=f"<{limit}")
+
+
+@check(
+    action=Action.RESET_GPU,
+    urgency="next-idle",
+    needs="driver.every_card_answers",
+    source="NVIDIA dynamic page retirement: the page is out of use after the next load of the driver",
+    impact="correctness",
+    shared=False,
+)
+def test_no_page_retirement_is_pending(gpu: Gpu) -> None:
+    """No page waits to be retired (cards before Ampere)."""
+    if gpu.retired_pages.pending:
+        fail("a page waits for a reset to be retired", observed=True, expected=False)
+
+
+@check(
+    action=Action.REPLACE,
+    needs="driver.every_card_answers",
+    source="DCGM: unrepairable memory isolates the card",
+    impact="correctness",
+    shared=False,
+)
+def test_no_memory_is_unrepairable(gpu: Gpu) -> None:
+    """The card does not report memory that cannot be repaired."""
+    if gpu.unrepairable_memory:
+        fail("the card reports memory that cannot be repaired", observed=True, expected=False)
+
+
+@check(
+    action=Action.RESET_GPU,
+    urgency="next-idle",
+    needs="driver.every_card_answers",
+    source="NVML repair status: the repair is made at a reset",
+    impact="correctness",
+    shared=False,
+)
+def test_no_repair_is_pending(gpu: Gpu) -> None:
+    """No repair of a memory channel or a TPC waits for a reset."""
+    waiting = [name for name, on in (("memory channel", gpu.repair.channel_pending), ("TPC", gpu.repair.tpc_pending)) if on]
+    if waiting:
+        fail(f"the repair of a {' and a '.join(waiting)} waits for a reset", observed=waiting)
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.every_card_answers",
+    source=f"{GUIDE}: without ECC faults go unseen",
+    impact="correctness",
+)
+def test_ecc_is_as_expected(gpu: Gpu, profile: Profile) -> None:
+    """ECC is on or off as the profile wants it."""
+    mode, wanted = gpu.ecc_mode.current, profile.gpu.ecc
+    if mode != wanted:
+        fail(f"ECC is {'on' if mode else 'off'}", observed=mode, expected=wanted)
+
+
+@check(
+    action=Action.RESET_GPU,
+    urgency="next-idle",
+    needs=("driver.every_card_answers", "memory.ecc_is_as_expected"),
+    source="NVML: a change of the ECC mode takes effect at a reset",
+    impact="correctness",
+)
+def test_no_ecc_change_is_pending(gpu: Gpu) -> None:
+    """No change of the ECC mode waits for a reset."""
+    if gpu.ecc_mode.current != gpu.ecc_mode.pending:
+        fail(f"ECC will be {'on' if gpu.ecc_mode.pending else 'off'} after the next reset", observed=gpu.ecc_mode.pending)

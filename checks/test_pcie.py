@@ -1,6 +1,6 @@
 """PCIe: the card's link to the host runs at full width."""
 
-from gpuscan import Action, Gpu, Profile, check, fail
+from gpuscan import Action, Gpu, Profile, check, fail, warn
 
 
 @check(
@@ -17,3 +17,59 @@ def test_runs_at_full_width(gpu: Gpu, profile: Profile) -> None:
     width, expected = gpu.pcie.width, profile.gpu.pcie_width
     if width < expected:
         fail(f"the PCIe link runs at x{width} of x{expected}", observed=width, expected=expected)
+
+
+@check(
+    action=Action.INSPECT,
+    needs="driver.every_card_answers",
+    source="DCGM: the generation is judged under load, as idle cards lower it",
+    impact="performance",
+    jobs=True,
+)
+def test_runs_at_full_generation_under_load(gpu: Gpu, profile: Profile) -> None:
+    """While a program computes on the card, its PCIe link runs at its generation."""
+    generation, expected = gpu.pcie.generation, profile.gpu.pcie_generation
+    loaded = gpu.processes and gpu.performance_state == 0
+    if loaded and generation < expected:
+        fail(f"under load the PCIe link runs at generation {generation} of {expected}", observed=generation, expected=expected)
+
+
+@check(
+    action=Action.INSPECT,
+    needs="driver.every_card_answers",
+    source="DCGM: replays by rate; the total is history, healthy cards have some",
+    impact="performance",
+)
+def test_no_replays_are_added(gpu: Gpu) -> None:
+    """No PCIe replay was counted while the scan ran."""
+    grown = gpu.pcie.replays.growth
+    if grown > 0:
+        warn(f"{grown} PCIe replays within the scan: the link loses packets now", observed=grown, expected=0)
+
+
+@check(
+    action=Action.REBOOT,
+    needs="driver.every_card_answers",
+    source="PCI Express advanced error reporting; NVIDIA GPU debug guidelines",
+    impact="correctness",
+)
+def test_no_fatal_error(gpu: Gpu) -> None:
+    """The kernel counted no fatal PCIe error of the card in this boot."""
+    if gpu.aer.fatal.growth > 0:
+        fail(f"{gpu.aer.fatal.growth} fatal PCIe errors within the scan", action=Action.INSPECT, observed=gpu.aer.fatal.growth)
+    elif gpu.aer.fatal.total:
+        fail(f"{gpu.aer.fatal.total} fatal PCIe errors since boot", observed=gpu.aer.fatal.total, expected=0)
+
+
+@check(
+    action=Action.INSPECT,
+    needs=("driver.every_card_answers", "pcie.no_fatal_error"),
+    source="PCI Express advanced error reporting: the requester is told, the link goes on",
+    impact="correctness",
+)
+def test_no_nonfatal_error(gpu: Gpu) -> None:
+    """The kernel counted no non-fatal PCIe error of the card in this boot."""
+    if gpu.aer.nonfatal.growth > 0:
+        fail(f"{gpu.aer.nonfatal.growth} non-fatal PCIe errors within the scan", observed=gpu.aer.nonfatal.growth)
+    elif gpu.aer.nonfatal.total:
+        warn(f"{gpu.aer.nonfatal.total} non-fatal PCIe errors since boot", observed=gpu.aer.nonfatal.total, expected=0)

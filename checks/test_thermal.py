@@ -1,19 +1,57 @@
 """Heat and power: no card is slowed down by its own protection or by the server's power brake."""
 
-from gpuscan import Action, Gpu, check, fail
+from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
 SOURCE = "NVML clocks event reasons; NVIDIA GPU debug guidelines: cooling and power supply, not the card"
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance")
+@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
 def test_no_hardware_slowdown(gpu: Gpu) -> None:
     """The card is not slowed down by its temperature."""
     if gpu.clock_reasons.hw_thermal:
-        fail(f"hardware thermal slowdown at {gpu.temperature_c} °C: airflow, heat sink or cold plate", observed="hw_thermal")
+        fail(f"hardware thermal slowdown at {gpu.temperature.core_c} °C: airflow, heat sink or cold plate", observed="hw_thermal")
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance")
+@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
 def test_no_power_brake(gpu: Gpu) -> None:
     """The server's power brake is not on."""
     if gpu.clock_reasons.power_brake:
         fail("the power brake is on: power supplies, power cabling or the rack's limit", observed="power_brake")
+
+
+@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
+def test_core_is_below_its_limit(gpu: Gpu) -> None:
+    """The core is cooler than the temperature at which the card slows itself down."""
+    now, limit = gpu.temperature.core_c, gpu.temperature.slowdown_c
+    if now >= limit:
+        fail(f"the core is at {now} °C, the card slows down at {limit}", observed=now, expected=f"<{limit}")
+
+
+@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="correctness", jobs=True)
+def test_memory_is_below_its_limit(gpu: Gpu) -> None:
+    """The memory is cooler than the highest temperature that it is made for."""
+    now, limit = gpu.temperature.memory_c, gpu.temperature.memory_max_c
+    if now >= limit:
+        fail(f"the memory is at {now} °C, its limit is {limit}", observed=now, expected=f"<{limit}")
+
+
+@check(action=Action.INSPECT, needs="driver.every_card_answers", impact="performance", jobs=True)
+def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
+    """No card is much warmer than the coolest: one that stands out sits badly on its heat sink or in its air.
+
+    The limit is an estimate of ours for idle cards, so it only warns.
+    """
+    limit = profile.limits.temperature_spread_c
+    warm = read(node.gpus, "temperature.core_c")
+    coolest = min((now for _, now in warm), default=0)
+    hot = [(gpu, now) for gpu, now in warm if now - coolest > limit]
+    if hot:
+        told = ", ".join(f"{gpu.label} {now}" for gpu, now in hot)
+        warn(f"warmer than the coolest card ({coolest} °C) by more than {limit} °C: {told}", culprits=[gpu for gpu, _ in hot])
+
+
+@check(action=Action.MONITOR, needs="driver.every_card_answers", source=SOURCE, impact="performance")
+def test_no_software_slowdown(gpu: Gpu) -> None:
+    """The driver does not slow the card down for its temperature."""
+    if gpu.clock_reasons.sw_thermal:
+        warn(f"software thermal slowdown at {gpu.temperature.core_c} °C: the room or the airflow", observed="sw_thermal")

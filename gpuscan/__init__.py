@@ -6,12 +6,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gpuscan.facts import Gpu, Incident, Node, Port
-    from gpuscan.lens import read
+    from gpuscan.lens import odd, read
     from gpuscan.outcome import Action
     from gpuscan.profile import Profile
     from gpuscan.suite import check, fail, warn
 
-__all__ = ["Action", "Gpu", "Incident", "Node", "Port", "Profile", "check", "fail", "read", "warn"]
+__all__ = ["Action", "Gpu", "Incident", "Node", "Port", "Profile", "check", "fail", "odd", "read", "warn"]
 
 _HOME = {
     "Action": "gpuscan.outcome",
@@ -22,6 +22,7 @@ _HOME = {
     "Profile": "gpuscan.profile",
     "check": "gpuscan.suite",
     "fail": "gpuscan.suite",
+    "odd": "gpuscan.lens",
     "read": "gpuscan.lens",
     "warn": "gpuscan.suite",
 }

@@ -1,7 +1,7 @@
 """What a check sees: facts as plain values, each booked when read, each missing one booked and refused."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from gpuscan.facts import Unread, is_unread
 from gpuscan.outcome import Evidence
@@ -123,3 +123,19 @@ def read(records: Iterable[T], fact: str) -> list[tuple[T, Any]]:
             continue
         pairs.append((record, value))
     return pairs
+
+
+class Odd(NamedTuple):
+    """Those that differ from what most have: the common value, the records that differ, and both in words."""
+
+    common: Any
+    odd: list[Any]
+    told: str
+
+
+def odd(pairs: Sequence[tuple[Any, Any]]) -> Odd:
+    """Split (record, value) pairs into what most have and who differs; without a majority the first value is common."""
+    values = [value for _, value in pairs]
+    common = max(values, key=values.count, default=None)
+    others = [(record, value) for record, value in pairs if value != common]
+    return Odd(common, [record for record, _ in others], ", ".join(f"{record.label} {value}" for record, value in others))

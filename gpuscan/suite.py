@@ -28,6 +28,7 @@ class Mark(NamedTuple):
     urgency: str
     impact: str
     shared: bool
+    jobs: bool
     aliases: tuple[str, ...]
 
 
@@ -61,17 +62,19 @@ def check(
     urgency: str = "now",
     impact: str = "availability",
     shared: bool = True,
+    jobs: bool = False,
     aliases: Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Mark a function as a check.
 
     *action* is what fixes a failure; *source* who says so; *needs* the checks whose failure explains this one's;
-    *urgency* `now` or `next-idle`; *shared* False for a card's own flag, which no shared cause can set.
+    *urgency* `now` or `next-idle`; *shared* False for a card's own flag, which no shared cause can set;
+    *jobs* True for what running jobs cause, which only warns on a busy node.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
 
     def mark(function: F) -> F:
-        function.__gpuscan__ = Mark(action, source, wanted, urgency, impact, shared, tuple(aliases))  # type: ignore[attr-defined]
+        function.__gpuscan__ = Mark(action, source, wanted, urgency, impact, shared, jobs, tuple(aliases))  # type: ignore[attr-defined]
         return function
 
     return mark

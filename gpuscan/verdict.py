@@ -12,13 +12,17 @@ from gpuscan.suite import Check, call
 
 HARMLESS = ("not-recorded", "not-supported", "too-old-driver")
 NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node"}
+MAY_LACK = ("driver.confidential_compute",)
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]
 EVERY_CARD_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no card lacks these
 
 
 class Case(NamedTuple):
-    """All that a judgement needs beside the checks; *skipped* are the ids that the user left out."""
+    """All that a judgement needs beside the checks; *skipped* are the ids that the user left out.
+
+    On a *busy* node what its jobs cause, and what may wait until they end, only warns.
+    """
 
     node: Node
     profile: Profile
@@ -26,6 +30,7 @@ class Case(NamedTuple):
     skipped: frozenset[str] = frozenset()
     run: Mapping[str, Any] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    busy: bool = False
 
 
 def judge(case: Case) -> Report:
@@ -96,7 +101,8 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str,
     answer = call(one, look(record, path, book), ProfileLens(case.profile, case.profile.data, "", book))
     if answer.crash:
         book.missed(path, Unread(one.file, "garbled", f"the check itself crashed: {answer.crash.splitlines()[-1]}"))
-    status, reason = _status(one, answer.findings, book, case)
+    findings = tuple(_eased(one, finding) for finding in answer.findings) if case.busy else answer.findings
+    status, reason = _status(one, findings, book, case)
     if answer.not_judged and status is Status.PASS:
         status, reason = _open(answer.not_judged, case.profile)
     if book.left_out and status is Status.PASS:
@@ -108,11 +114,15 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str,
         status=status,
         title=one.title,
         reason=reason,
-        findings=answer.findings,
+        findings=findings,
         evidence=tuple(book.reads),
         unread=tuple(book.missing),
         traceback=answer.crash,
     )
+
+
+def _eased(one: Check, finding: Finding) -> Finding:
+    return finding._replace(severity=Status.WARN) if one.mark.jobs or finding.urgency == "next-idle" else finding
 
 
 def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> tuple[Status, str]:
@@ -131,7 +141,8 @@ def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
     """Tell whether a lack is a skip: outside the scope, or a thing that this hardware or driver does not have."""
     if unread.kind == "not-supported":
         fact = capability(path)
-        return path.startswith("gpus[") and fact not in profile.data["capabilities"] and fact not in EVERY_CARD_GIVES
+        may_lack = path.startswith("gpus[") or path in MAY_LACK
+        return may_lack and fact not in profile.data["capabilities"] and fact not in EVERY_CARD_GIVES
     return unread.kind in HARMLESS
 
 

@@ -15,6 +15,14 @@ def plan(known: Recording) -> list[str]:
     return [key for area in (host, kernel, fabric, gpu) for key in area.plan(known)]
 
 
+def scope() -> list[str]:
+    """Return patterns of every key that `plan` can want: what a live scan sets out to read.
+
+    Written into each recording, so that one made before a fact existed lacks that fact by its scope, not by a fault.
+    """
+    return [pattern for area in (host, kernel, fabric, gpu) for pattern in area.scope()]
+
+
 def again(known: Recording) -> list[str]:
     """Return the counters that are read a second time at the end of a scan: their growth is what counts."""
     return [key for area in (fabric, gpu) for key in area.again(known)]

@@ -35,6 +35,12 @@ def again(known: Recording) -> list[str]:
     return [key for port in ports for key in _counters(port)]
 
 
+def scope() -> list[str]:
+    """Return patterns of what `plan` can want."""
+    files = [f"file:{ROOT}/*/{name}" for name in HCA_FILES] + [f"file:{ROOT}/*/ports/*/{name}" for name in PORT_FILES]
+    return [f"dir:{ROOT}", f"dir:{ROOT}/*/ports", f"link:{ROOT}/*/device", *files, *_counters(f"{ROOT}/*/ports/*")]
+
+
 def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
     listed = take(recording, f"dir:{directory}", names)
     return () if is_unread(listed) else listed

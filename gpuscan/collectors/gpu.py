@@ -38,6 +38,13 @@ def plan(known: Recording) -> list[str]:
     return keys
 
 
+def scope() -> list[str]:
+    """Return patterns of what `plan` can want."""
+    found = [f"dir:{PCI}", f"dir:{SLOTS}", "dir:/dev", f"file:{SLOTS}/*/address", f"file:{PCI}/*/uevent", f"link:{PCI}/*"]
+    found += ["file:/proc/driver/nvidia/gpus/*/information", "nvml:nvmlDeviceGetHandleByIndex(*)", _handle("*")]
+    return found + [ask.key("*") for ask in card.EVERY]
+
+
 def again(known: Recording) -> list[str]:
     """Return the counters of the cards that are read a second time, those of one call together."""
     found = _on_pci(known)

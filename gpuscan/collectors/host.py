@@ -47,6 +47,11 @@ def plan(known: Recording) -> list[str]:
     return [key for key, _ in FACTS.values()] + [DMI + name for name in PARTS]
 
 
+def scope() -> list[str]:
+    """Return the same: these keys hold no names of parts."""
+    return plan(Recording({}, ()))
+
+
 def facts(recording: Recording, sources: Sources) -> Host:
     """Make the machine's record."""
     sources.update({f"host.{fact}": (key,) for fact, (key, _) in FACTS.items()})

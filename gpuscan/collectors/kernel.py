@@ -45,6 +45,11 @@ def plan(known: Recording) -> list[str]:
     return keys
 
 
+def scope() -> list[str]:
+    """Return patterns of what `plan` can want."""
+    return [*plan(Recording({}, ())), JOURNAL, DMESG]
+
+
 def _module_version(value: Any) -> str:
     """`NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build` is 580.159.04."""
     hit = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", text(value), re.MULTILINE)

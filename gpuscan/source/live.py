@@ -22,7 +22,7 @@ def scan(
     PCI addresses, so that a card that hangs need not be touched.
     """
     started = time.time()
-    recording = Recording({"gpuscan_version": __version__, "made_at": round(started, 3)}, ["*"])
+    recording = Recording({"gpuscan_version": __version__, "made_at": round(started, 3)}, collectors.scope())
     guard = Guard(children or spawn_all(), options, waiting)
     guard.watch_signals()
     try:

@@ -1,0 +1,52 @@
+"""The NVLink fabric: every card has registered with it, and its health bits are clear."""
+
+from gpuscan import Action, Gpu, Profile, check, fail
+
+COMPLETED = 3
+STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
+MISTAKES = {  # NVML's words for an incorrect configuration, and what mends each
+    2: ("another system GUID", Action.FIX_CONFIG),
+    3: ("another chassis serial number", Action.FIX_CONFIG),
+    4: ("no partition", Action.FIX_CONFIG),
+    5: ("too few NVLinks", Action.INSPECT),
+    6: ("incompatible GPU firmware", Action.FIX_CONFIG),
+    7: ("the wrong location", Action.FIX_CONFIG),
+    8: ("an invalid state of the GPU", Action.RESET_GPU),
+}
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.every_card_answers",
+    source="NVML fabric info; CUDA answers error 802 until the state is completed with success",
+)
+def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
+    """The card's registration with the fabric is completed, and with success.
+
+    "Completed" alone is not enough: with another status than success (insufficient resources) no peer can be reached.
+    """
+    wanted, state, status = profile.gpu.fabric, gpu.fabric.state, gpu.fabric.status
+    if wanted and state != COMPLETED:
+        words = STATES.get(state, f"{state}, unknown to this gpuscan")
+        fail(f"the fabric registration is {words}: see the Fabric Manager", observed=words, expected="completed")
+    elif wanted and status:
+        fail(f"the fabric registration ended with NVML error {status}: see the Fabric Manager", observed=status, expected=0)
+
+
+@check(
+    action=Action.RESET_GPU,
+    needs=("driver.every_card_answers", "fabric.registration_is_completed"),
+    source="NVML fabric health mask",
+    impact="performance",
+)
+def test_health_bits_are_clear(gpu: Gpu) -> None:
+    """No bit of the fabric's health mask says that bandwidth, a route or the configuration is bad."""
+    health = gpu.fabric
+    asked = (("bandwidth is degraded", health.degraded_bandwidth), ("a route is unhealthy", health.route_unhealthy))
+    for words, answer in (*asked, ("it recovers from an access timeout", health.access_timeout)):
+        if answer == 1:
+            fail(f"the fabric says that {words}", observed=words)
+    if health.misconfigured > 1:
+        unknown = (f"mistake {health.misconfigured}, unknown to this gpuscan", Action.INVESTIGATE)
+        words, action = MISTAKES.get(health.misconfigured, unknown)
+        fail(f"the fabric says that the card is configured wrongly: {words}", action=action, observed=health.misconfigured)

@@ -1,0 +1,39 @@
+"""Power: no card is held below the limit that it should have."""
+
+from gpuscan import Action, Gpu, Profile, check, fail, warn
+
+
+@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
+def test_limit_is_expected(gpu: Gpu, profile: Profile) -> None:
+    """The power limit in force is the one that the profile expects."""
+    limit, expected = gpu.power.limit_w, profile.gpu.power_limit_w
+    if limit != expected:
+        fail(f"the power limit is {limit:g} W, the profile expects {expected:g} W", observed=limit, expected=expected)
+
+
+@check(action=Action.FIX_CONFIG, needs=("driver.every_card_answers", "power.limit_is_expected"), impact="performance")
+def test_limit_is_not_lowered(gpu: Gpu) -> None:
+    """The power limit in force is not below the card's default."""
+    limit, default = gpu.power.limit_w, gpu.power.default_limit_w
+    if limit < default:
+        warn(f"the power limit is lowered to {limit:g} W from {default:g} W", observed=limit, expected=default)
+
+
+@check(
+    action=Action.INSPECT,
+    needs="driver.every_card_answers",
+    source="NVML performance policies: board limit, reliability and thermal; the power policy is normal under load",
+    impact="performance",
+    jobs=True,
+)
+def test_no_throttle_time_is_added(gpu: Gpu) -> None:
+    """No clock was held down by heat, the board's limit or reliability while the scan ran."""
+    throttled = gpu.throttled
+    grown = {
+        "heat": throttled.thermal_ns.growth,
+        "the board's limit": throttled.board_limit_ns.growth,
+        "reliability": throttled.reliability_ns.growth,
+    }
+    told = [f"{why} ({ns / 1e6:.0f} ms)" for why, ns in grown.items() if ns > 0]
+    if told:
+        warn(f"the clocks were held down within the scan by {', '.join(told)}", observed=told)
