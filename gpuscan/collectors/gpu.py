@@ -47,6 +47,13 @@ def _watts(value: Any) -> float:
     return count(value) / 1000
 
 
+def _lanes(value: Any) -> int:
+    """The widths that PCIe has; a card off the bus reads as ones, which is x63."""
+    if count(value) not in (1, 2, 4, 8, 12, 16, 32):
+        raise ValueError(value)
+    return count(value)
+
+
 def _active(value: Any) -> bool:
     """NVML_NVLINK state: 0 is down, 1 up, 2 asleep (up, and woken by traffic)."""
     if integer(value) not in (0, 1, 2):
@@ -82,8 +89,8 @@ ECC = (  # NVML: error type 1 uncorrected, 0 corrected; counter 0 volatile, 1 ag
     Ask("corrected_aggregate", "nvmlDeviceGetTotalEccErrors", count, ",0,1"),
 )
 PCIE = (
-    Ask("width", "nvmlDeviceGetCurrPcieLinkWidth", count),
-    Ask("max_width", "nvmlDeviceGetMaxPcieLinkWidth", count),
+    Ask("width", "nvmlDeviceGetCurrPcieLinkWidth", _lanes),
+    Ask("max_width", "nvmlDeviceGetMaxPcieLinkWidth", _lanes),
     Ask("generation", "nvmlDeviceGetCurrPcieLinkGeneration", count),
     Ask("max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration", count),
     Ask("replays", "nvmlDeviceGetPcieReplayCounter", count),
@@ -247,6 +254,8 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
             hidden = _hidden(recording, address)
             return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "lost"
         return access(handle)
+    if handle is not True:
+        return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
     answers = [recording.get(ask.key(address)) for ask in EVERY]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):
