@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import __version__, collectors, profile, renderers, suite
+from gpuscan.collectors.kernel import pci_address
 from gpuscan.errors import GpuscanError, ProfileError, UsageError, near_misses
 from gpuscan.facts import Node, is_unread
 from gpuscan.outcome import EXIT_STYLES, Report, worst_exit_code
@@ -141,14 +142,28 @@ def _scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
     for folder in (machine.root, machine.driver_root):
         if folder and not os.path.isdir(folder):
             raise UsageError(f"{folder}: no such folder")
-    names = want.gpus.split(",") if want and want.gpus else []
-    cards = tuple(names) if all(name.count(":") == 2 for name in names) else ()
+    names = _cards_named(want.gpus) if want and want.gpus else []
+    cards = tuple(names) if all(":" in name for name in names) else ()  # whoever is named otherwise must be looked for
     request = Request(machine.root, machine.driver_root, machine.deadline_s, cards)
     scanner = machine.scanner
     if scanner is not None and scanner.request != request:
         scanner.cancel()
         scanner = None
     return (scanner or Scanner(request)).finish()
+
+
+def _cards_named(gpus: str) -> list[str]:
+    """Split the list that `--gpus` was given; PCI addresses may be in upper case, with a long domain or with none.
+
+    >>> _cards_named("00000000:1B:00.0, 1b:00.0, SXM2")
+    ['0000:1b:00.0', '0000:1b:00.0', 'SXM2']
+    """
+    import re
+
+    names = [name.strip() for name in gpus.split(",")]
+    shape = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
+    addresses = [name if name.count(":") > 1 else f"0000:{name}" for name in names]
+    return [pci_address(address) if shape.fullmatch(name) else name for name, address in zip(names, addresses, strict=True)]
 
 
 def opened(file: str) -> Recording:
@@ -219,7 +234,7 @@ def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.P
 
 def _restricted(node: Node, chosen: profile.Profile, gpus: str) -> tuple[Node, profile.Profile, str]:
     total = 0 if is_unread(node.gpus) else len(node.gpus)
-    node = profile.only_gpus(node, [name.strip() for name in gpus.split(",")])
+    node = profile.only_gpus(node, _cards_named(gpus))
     data = {**chosen.data, "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves cards out")}}
     return node, chosen._replace(data=data), f"{len(node.gpus)} of {total} cards are judged (--gpus)"
 

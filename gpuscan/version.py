@@ -2,7 +2,7 @@
 
 import re
 
-_TERM = re.compile(r"(==|!=|>=|<=|>|<)(.+)")
+_TERM = re.compile(r"(==|!=|>=|<=|>|<)([\w.-]+)")
 _VBIOS = re.compile(r"[0-9a-fA-F]{2}(\.[0-9a-fA-F]{2}){4}")
 Parts = tuple[tuple[int, str], ...]
 

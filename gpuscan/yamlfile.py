@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from gpuscan.errors import ProfileError
+from gpuscan.errors import ProfileError, near_misses
 
 MOST_NODES = 20_000
 Position = tuple[int, int]
@@ -101,22 +101,24 @@ def validate(document: Any, positions: Positions, name: str, schema: dict[str, A
 
     errors = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: list(map(str, error.absolute_path)))
     if errors:
-        raise ProfileError("\n".join(_told(error, positions, name) for error in errors))
+        raise ProfileError("\n".join(line for error in errors for line in _told(error, positions, name)))
 
 
-def _told(error: Any, positions: Positions, name: str) -> str:
+def _told(error: Any, positions: Positions, name: str) -> list[str]:
+    if error.validator == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        return [_stranger(key, known, error, positions, name) for key in error.instance if key not in known]
     path = tuple(error.absolute_path)
     message = error.message
-    if error.validator == "additionalProperties":
-        from gpuscan.errors import near_misses
-
-        known = list(error.schema.get("properties", {}))
-        key = next(key for key in error.instance if key not in known)
-        place = positions.get((*path, key, ""), positions.get(path, (1, 1)))
-        return f"{name}:{place[0]}:{place[1]}: {dotted((*path, key))}: unknown key; {near_misses(key, known, 'keys')}"
     if error.validator in ("anyOf", "type"):
         wanted = error.schema.get("type") or " or ".join(str(s.get("type")) for s in error.schema.get("anyOf", []))
         wanted = wanted if isinstance(wanted, str) else " or ".join(wanted)
         message = f"{error.instance!r} is not {'an' if wanted[0] in 'aeio' else 'a'} {wanted}"
     line, column = positions.get(path, (1, 1))
-    return f"{name}:{line}:{column}: {dotted(path)}: {message}"
+    return [f"{name}:{line}:{column}: {dotted(path)}: {message}"]
+
+
+def _stranger(key: str, known: list[str], error: Any, positions: Positions, name: str) -> str:
+    path = tuple(error.absolute_path)
+    line, column = positions.get((*path, key, ""), positions.get(path, (1, 1)))
+    return f"{name}:{line}:{column}: {dotted((*path, key))}: unknown key; {near_misses(key, known, 'keys')}"

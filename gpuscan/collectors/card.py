@@ -123,6 +123,13 @@ def _processes(value: Any) -> tuple[Process, ...]:
     return tuple(Process(count(row["pid"])) for row in value)
 
 
+def _lanes(value: Any) -> int:
+    """The widths that PCIe has; a card off the bus reads as ones, which is x63."""
+    if count(value) not in (1, 2, 4, 8, 12, 16, 32):
+        raise ValueError(value)
+    return count(value)
+
+
 def _active(value: Any) -> bool:
     """NVML_NVLINK state: 0 is down, 1 up, 2 asleep (up, and woken by traffic)."""
     if integer(value) not in (0, 1, 2):
@@ -195,8 +202,8 @@ GROUPS = (
         "pcie",
         Pcie,
         (
-            Ask("width", "nvmlDeviceGetCurrPcieLinkWidth", count),
-            Ask("max_width", "nvmlDeviceGetMaxPcieLinkWidth", count),
+            Ask("width", "nvmlDeviceGetCurrPcieLinkWidth", _lanes),
+            Ask("max_width", "nvmlDeviceGetMaxPcieLinkWidth", _lanes),
             Ask("generation", "nvmlDeviceGetCurrPcieLinkGeneration", count),
             Ask("max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration", count),
             Ask("replays", "nvmlDeviceGetPcieReplayCounter", count, twice=True),

@@ -46,6 +46,20 @@ def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
     return () if is_unread(listed) else listed
 
 
+def _numbers(value: Any) -> tuple[str, ...]:
+    """Parse a listing of ports: each is named by its number."""
+    found = names(value)
+    if not all(name.isdecimal() for name in found):
+        raise ValueError(value)
+    return found
+
+
+def _link_layer(value: Any) -> str:
+    if text(value) not in ("InfiniBand", "Ethernet"):
+        raise ValueError(value)
+    return text(value)
+
+
 def _state(value: Any) -> str:
     """`4: ACTIVE` is ACTIVE."""
     number, _, name = text(value).partition(":")
@@ -68,14 +82,19 @@ def facts(recording: Recording, sources: Sources) -> Any:
     sources["ports"] = (key,)
     if is_unread(listed):
         return () if listed.kind == "not-found" else listed
-    ports: list[Any] = []
+    ports: list[Port] = []
     for hca in listed:
-        numbers = take(recording, f"dir:{ROOT}/{hca}/ports", names)
+        numbers = take(recording, f"dir:{ROOT}/{hca}/ports", _numbers)
+        sources["ports"] += (f"dir:{ROOT}/{hca}/ports",)
         if is_unread(numbers):
             return numbers
         ports += [_port(recording, hca, number, sources) for number in numbers]
+    sources["ports"] += tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/link_layer" for port in ports)
+    for port in ports:
+        if is_unread(port.link_layer):
+            return port.link_layer  # it may be one of those that are missed, or one of no concern
     # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by their own checks.
-    return tuple(port for port in ports if port.link_layer != "Ethernet")
+    return tuple(port for port in ports if port.link_layer == "InfiniBand")
 
 
 def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port:
@@ -91,14 +110,14 @@ def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port
         "board_id": f"file:{base}/board_id",
         **{fact: f"file:{port}/counters/{name}" for fact, name in COUNTERS.items()},
     }
-    address = recording.get(keys["address"])
+    address = take(recording, keys["address"], _last)
     sources.update({f"ports[{label}].{fact}": (key,) for fact, key in keys.items()})
     return Port(
         label=label,
         hca=hca,
         number=int(number),
-        address=label if is_unread(address) else _last(address),
-        link_layer=take(recording, keys["link_layer"], text),
+        address=label if is_unread(address) else address,
+        link_layer=take(recording, keys["link_layer"], _link_layer),
         state=take(recording, keys["state"], _state),
         phys_state=take(recording, keys["phys_state"], _state),
         rate_gbps=take(recording, keys["rate_gbps"], _rate_gbps),
@@ -113,5 +132,5 @@ def _number(value: Any) -> int:
     return count(text(value))
 
 
-def _last(path: str) -> str:
-    return path.rstrip("/").rsplit("/", 1)[-1]
+def _last(value: Any) -> str:
+    return text(value).rstrip("/").rsplit("/", 1)[-1]

@@ -173,6 +173,8 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
             hidden = _hidden(recording, address)
             return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "lost"
         return access(handle)
+    if handle is not True:
+        return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
     answers = [recording.get(ask.key(address)) for ask in CALLS]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpuscan.collectors.reading import Sources, count, flag, take, text
+from gpuscan.collectors.reading import Sources, count, flag, names, take, text
 from gpuscan.facts import Driver, Gpu, Incident, KernelLog, Unread, is_unread
 from gpuscan.recording import Recording
 
@@ -111,7 +111,8 @@ def access(answer: Any) -> Any:
 
 def _whole(value: Any) -> bool:
     """Tell whether a ring buffer still holds this boot's first record (sequence number 0)."""
-    return isinstance(value, list) and bool(value) and value[0].split(",", 2)[1:2] == ["0"]
+    first = value[0] if isinstance(value, list) and value else ""
+    return isinstance(first, str) and first.split(",", 2)[1:2] == ["0"]
 
 
 def log(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any]:
@@ -144,7 +145,9 @@ Record = tuple[float, str]  # seconds since boot, message
 def _ring_records(value: Any) -> list[Record]:
     """Parse /dev/kmsg: `priority,sequence,microseconds,flags;message`; only the kernel's own (facility 0) count."""
     records = []
-    for line in value:
+    if not value:
+        raise ValueError("empty")  # no kernel is silent at boot: this one's log is hidden
+    for line in names(value):
         head, _, message = line.partition(";")
         priority, _, stamp_us = head.split(",")[:3]
         if int(priority) < 8:

@@ -78,9 +78,9 @@ def integer(value: Any) -> int:
 
 
 def count(value: Any) -> int:
-    """Parse an integer that cannot be negative."""
+    """Parse an integer that is not negative and fits into the 64 bits that any of the sources has."""
     number = integer(value)
-    if number < 0:
+    if not 0 <= number < 1 << 64:
         raise ValueError(value)
     return number
 

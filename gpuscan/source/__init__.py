@@ -1,16 +1,28 @@
 """The only door to the machine: children are forked early, asked in order, and never waited for."""
 
+import ctypes
 import os
-from typing import NamedTuple
+import signal
+import time
+from typing import Any, NamedTuple
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+FAREWELL_S = 0.1  # how long killed children are waited for in the end, so that none stays behind as a zombie
+
+caught: list[int] = []  # the signals that came to a scan, in their order
 
 
 class Child(NamedTuple):
-    """A forked reader: its process and the two ends of its pipes that the parent holds."""
+    """A forked reader: its process, the two ends of its pipes that the parent holds, when it was forked (monotonic)."""
 
     kind: str
     pid: int
     requests: int
     answers: int
+    since_s: float
+
+
+_unreaped: set[int] = set()  # children's process ids: no stranger can have one of them yet
 
 
 def spawn(kind: str) -> Child:
@@ -19,18 +31,70 @@ def spawn(kind: str) -> Child:
     answers, their_answers = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(requests)
-        os.close(answers)
-        from gpuscan.source.child import run_child
+        try:
+            from gpuscan.source.child import run_child
 
-        run_child(kind, their_requests, their_answers)
+            run_child(kind, their_requests, their_answers)
+        finally:
+            os._exit(1)  # whatever happens, the parent's own work is not done twice
     os.close(their_requests)
     os.close(their_answers)
     os.set_blocking(requests, False)
     os.set_blocking(answers, False)
-    return Child(kind, pid, requests, answers)
+    _unreaped.add(pid)
+    return Child(kind, pid, requests, answers, time.monotonic())
 
 
 def spawn_all() -> dict[str, Child]:
     """Fork both readers."""
     return {kind: spawn(kind) for kind in ("nvml", "host")}
+
+
+def kill(pid: int) -> None:
+    """Kill a reader with what it started; one that sits in the kernel is left to its fate."""
+    if pid not in _unreaped:
+        return
+    for way in (os.killpg, os.kill):  # it leads a process group of its own, unless it was forked a moment ago
+        try:
+            way(pid, signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def reap(pid: int, patience_s: float = 0.0) -> int | None:
+    """Return a dead child's wait status, or None where it is still there after *patience_s*."""
+    ends_s = time.monotonic() + patience_s
+    while True:
+        try:
+            found, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:  # whoever started us ignores SIGCHLD: the kernel has collected it
+            found, status = pid, 0
+        if found:
+            _unreaped.discard(pid)
+            return status
+        if time.monotonic() >= ends_s:
+            return None
+        time.sleep(0.001)
+
+
+def leave() -> None:
+    """Collect the readers that were killed, without waiting for one that cannot end."""
+    ends_s = time.monotonic() + FAREWELL_S
+    for pid in list(_unreaped):
+        kill(pid)
+        reap(pid, ends_s - time.monotonic())
+
+
+def catch_signals() -> None:
+    """Let SIGINT and SIGTERM end the reading and not this process: what was read is wanted."""
+    for number in STOPPING:
+        signal.signal(number, _catch)
+
+
+def _catch(number: int, _frame: Any) -> None:
+    caught.append(number)
+
+
+def die_with_parent() -> None:
+    """Never outlive the parent, if the kernel can help it."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

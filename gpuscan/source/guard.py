@@ -2,20 +2,22 @@
 
 import json
 import os
-import selectors
+import select
 import signal
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
+from gpuscan import source
 from gpuscan.facts import Unread
 from gpuscan.recording import Reading
-from gpuscan.source import Child, spawn
-from gpuscan.source.child import parse_key
+from gpuscan.source.child import Places
+from gpuscan.source.desk import STATUS_S, Desk
+from gpuscan.source.keys import INIT, card_of
 
-INIT = "nvml:nvmlInit()"
-MOST_DEATHS = 2
+MOST_HANGS = {"nvml": 2, "host": 5}  # children that gave no answer, until that reader is asked nothing more
+MOST_CRASHES = 16  # a call that crashes NVML may do so on every card, and a new child takes no time
+TICK_S = 1.0
 
 
 class Limits(NamedTuple):
@@ -24,6 +26,7 @@ class Limits(NamedTuple):
     init_s: float = 120.0
     call_s: float = 50.0
     host_s: float = 10.0
+    slow_s: float = 5.0  # an answer of a card that took this long came from dead firmware: it is asked nothing more
 
     def of(self, key: str) -> float:
         """Return the limit of one key."""
@@ -31,225 +34,197 @@ class Limits(NamedTuple):
             return self.init_s
         return self.call_s if key.startswith("nvml:") else self.host_s
 
+    def proof(self, key: str) -> float:
+        """Return how long a silence must be to prove a hang; a shorter one only says that we were in haste."""
+        return min(self.of(key), 40.0 if key == INIT else 10.0)
+
 
 class Options(NamedTuple):
-    """Where to read and how long: another root, another driver root, the deadline in seconds from now, the limits."""
+    """Where to read and how long: another root, another driver root, the seconds until the report is due, the limits."""
 
     root: str = "/"
     driver_root: str = ""
     deadline_s: float = 180.0
     limits: Limits = Limits()
 
-
-class Desk:
-    """One reader's state: its child, what it was asked and has not answered, and bytes under way."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.child: Child | None = None
-        self.asked: deque[str] = deque()
-        self.to_send = b""
-        self.received = b""
-        self.since_s = 0.0
-        self.deaths = 0
+    def reading_s(self) -> float:
+        """Return the time for reading: the deadline less what judging and reporting take."""
+        return self.deadline_s - min(max(0.03 * self.deadline_s, 0.5), self.deadline_s / 4)
 
 
 class Guard:
-    """Reads keys through guarded children until a deadline or a signal; every key asked gets exactly one reading."""
+    """Reads keys through guarded children until a deadline or a signal; every key asked gets a reading."""
 
-    def __init__(self, children: dict[str, Child], options: Options, waiting: Callable[[str, float], None]) -> None:
+    def __init__(self, children: Mapping[str, source.Child], options: Options, waiting: Callable[[str, float], None]) -> None:
         self.options = options
         self.waiting = waiting
-        self.ends_s = time.monotonic() + options.deadline_s
-        self.stopped = 0
-        self.given_up = ""
-        self.desks = {kind: Desk(kind) for kind in ("host", "nvml")}
-        self.selector = selectors.DefaultSelector()
+        began_s = min([time.monotonic(), *(child.since_s for child in children.values())])
+        self.ends_s = began_s + options.reading_s()
+        self.stuck: dict[str, str] = {}  # cards that are asked nothing more, and why
+        self.readings: list[Reading] = []
+        limits = options.limits
+        places = Places(options.root, options.driver_root, limits.slow_s, 0.8 * limits.host_s)
+        self.desks = [Desk(kind, places) for kind in ("host", "nvml")]
+        for desk in self.desks:
+            if desk.kind in children:
+                desk.start(children[desk.kind])
         self._wake = os.pipe()
         for end in self._wake:
             os.set_blocking(end, False)
-        self.selector.register(self._wake[0], selectors.EVENT_READ, None)
-        for kind, child in children.items():
-            self._adopt(self.desks[kind], child)
-
-    def watch_signals(self) -> None:
-        """Let SIGINT and SIGTERM end the reading, not the program: what was read is judged and reported."""
+        self._told = False
         signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
 
-    def _stop(self, number: int, _frame: Any) -> None:
-        self.stopped = self.stopped or number
+    def close(self) -> None:
+        """End the children, without waiting for any."""
+        signal.set_wakeup_fd(-1)
+        for end in self._wake:
+            os.close(end)
+        for desk in self.desks:
+            desk.end()
 
-    def _adopt(self, desk: Desk, child: Child) -> None:
-        desk.child = child
-        desk.received = b""
-        desk.to_send = json.dumps({"root": self.options.root, "driver_root": self.options.driver_root}).encode() + b"\n"
-        self.selector.register(child.answers, selectors.EVENT_READ, desk)
-
-    def read(self, keys: Iterable[str]) -> list[Reading]:
+    def read(self, keys: Collection[str]) -> list[Reading]:
         """Read *keys*, in their order within each reader, and return their readings."""
-        readings: list[Reading] = []
-        for kind, desk in self.desks.items():
-            wanted = [key for key in keys if key.startswith("nvml:") == (kind == "nvml")]
-            if wanted:
-                self._ask(desk, wanted, readings)
-        while any(desk.asked for desk in self.desks.values()):
-            if self._over(readings):
-                break
-            self._turn(readings)
-        return readings
+        self.readings = []
+        self._stop_where_over()
+        for desk in self.desks:
+            self._ask(desk, [key for key in keys if key.startswith("nvml:") == (desk.kind == "nvml")])
+        while any(desk.asked for desk in self.desks) and not self._stop_where_over():
+            self._turn()
+        if self._told:
+            self._told = False
+            self.waiting("", 0.0)
+        return self.readings
 
-    def _ask(self, desk: Desk, keys: list[str], readings: list[Reading]) -> None:
-        if desk.kind == "nvml" and self.given_up:
-            readings += [_unread(key, "blocked-behind", self.given_up) for key in keys]
-            return
-        if desk.child is None:
-            self._adopt(desk, spawn(desk.kind))
-        if not desk.asked:
-            desk.since_s = time.monotonic()
-        desk.asked.extend(keys)
-        desk.to_send += json.dumps(keys).encode() + b"\n"
+    def _book(self, key: str, kind: str, text: str) -> None:
+        self.readings.append(Reading(key, None, Unread(key, kind, text), time.time(), 0.0))
 
-    def _over(self, readings: list[Reading]) -> bool:
-        """End all reading where a signal came or the deadline has passed."""
-        if self.stopped:
-            why = f"the scan was ended by {signal.Signals(self.stopped).name}"
+    def _ask(self, desk: Desk, keys: Collection[str]) -> None:
+        """Ask a reader, but nothing of what is stuck; a new NVML child must initialise first, within its own limit."""
+        wanted = [key for key in keys if not self._refused(desk, key)]
+        try:
+            if wanted and desk.child is None:
+                desk.start()
+                wanted = [INIT, *wanted] if desk.kind == "nvml" and wanted[0] != INIT else wanted
+        except OSError as error:
+            desk.given_up = f"no reading process could be started: {error.strerror}"
+        for key in keys:
+            if reason := self._refused(desk, key):
+                self._book(key, "blocked-behind", reason)
+        if wanted and not desk.given_up:
+            desk.ask(wanted)
+
+    def _refused(self, desk: Desk, key: str) -> str:
+        return desk.given_up or self.stuck.get(card_of(key), "")
+
+    def _stop_where_over(self) -> bool:
+        """End all reading where a signal came or the time is up."""
+        if source.caught:
+            why = f"the scan was ended by {signal.Signals(source.caught[0]).name}"
         elif time.monotonic() >= self.ends_s:
-            why = f"the deadline of {self.options.deadline_s:g} s has passed"
+            why = f"the deadline of {self.options.deadline_s:g} s was near"
         else:
             return False
-        for desk in self.desks.values():
-            for position, key in enumerate(desk.asked):
-                # without a signal, the key that was being asked is the one that used the time up
-                kind = "blocked-behind" if position or self.stopped else "timed-out"
-                readings.append(_unread(key, kind, why))
+        for desk in self.desks:
+            desk.given_up = desk.given_up or why
             if desk.asked:
-                self._abandon(desk)
-            desk.asked.clear()
-        self.given_up = self.given_up or why
+                self._hung(desk, why)
         return True
 
-    def _turn(self, readings: list[Reading]) -> None:
-        """Send, wait for an answer or for the next limit, take what came, and drop who is too late."""
-        for desk in self.desks.values():
-            self._send(desk, readings)
-        now = time.monotonic()
-        limits = [self._late_at(desk) for desk in self.desks.values() if desk.asked]
-        wait_s = max(0.0, min([self.ends_s, now + 1.0, *limits]) - now)
-        for event, _ in self.selector.select(0.001 if any(d.to_send for d in self.desks.values()) else wait_s):
-            if event.data is None:
-                os.read(self._wake[0], 64)
-            else:
-                self._take(event.data, readings)
-        for desk in self.desks.values():
-            if desk.asked and time.monotonic() >= self._late_at(desk):
-                self._drop(desk, f"no answer within {time.monotonic() - desk.since_s:.1f} s", "timed-out", readings)
-            elif desk.asked and time.monotonic() - desk.since_s > 1:
-                self.waiting(desk.asked[0], time.monotonic() - desk.since_s)
+    def _turn(self) -> None:
+        """Send, wait for an answer or for the next limit, take what came, and give up who is too late."""
+        busy = [desk for desk in self.desks if desk.asked]
+        poll = select.poll()
+        poll.register(self._wake[0], select.POLLIN)
+        for desk in busy:
+            desk.send()
+            if desk.child is not None:
+                poll.register(desk.child.answers, select.POLLIN)
+                if desk.to_send:
+                    poll.register(desk.child.requests, select.POLLOUT)
+        now_s = time.monotonic()
+        until_s = min([self.ends_s, now_s + TICK_S, *map(self._late_at, busy)])
+        ready = {descriptor for descriptor, _ in poll.poll(max(until_s - now_s, 0.0) * 1000 + 1)}
+        if self._wake[0] in ready:
+            os.read(self._wake[0], 64)
+        for desk in busy:
+            if desk.child is not None and desk.child.answers in ready:
+                self._take(desk)
+            if desk.asked:
+                self._watch(desk)
+
+    def _watch(self, desk: Desk) -> None:
+        waited_s = time.monotonic() - desk.since_s
+        if time.monotonic() >= self._late_at(desk):
+            self._hung(desk, f"no answer within {waited_s:.1f} s")
+        elif waited_s >= TICK_S:
+            self._told = True
+            self.waiting(desk.asked[0], waited_s)
 
     def _late_at(self, desk: Desk) -> float:
-        """Return when the key being asked is late: at its limit, and never more than a quarter of the time then left."""
+        """Return when the key under way is late: at its limit, and never after more than a quarter of the time left."""
         left_s = max(self.ends_s - desk.since_s, 0.0)
         return desk.since_s + min(self.options.limits.of(desk.asked[0]), left_s / 4)
 
-    def _send(self, desk: Desk, readings: list[Reading]) -> None:
-        if not desk.to_send or desk.child is None:
-            return
-        try:
-            desk.to_send = desk.to_send[os.write(desk.child.requests, desk.to_send[:65536]) :]
-        except BlockingIOError:
-            pass
-        except BrokenPipeError:
-            self._died(desk, readings)
-
-    def _take(self, desk: Desk, readings: list[Reading]) -> None:
-        if desk.child is None:
-            return
-        data = os.read(desk.child.answers, 1 << 20)
-        if not data:
-            self._died(desk, readings)
-            return
-        *lines, desk.received = (desk.received + data).split(b"\n")
+    def _take(self, desk: Desk) -> None:
+        """Book the answers that came: each must be that to the key under way."""
+        lines, ended = desk.take()
         for line in lines:
-            reading = _reading(json.loads(line))
-            if not desk.asked or reading.key != desk.asked[0]:
-                continue
-            desk.asked.popleft()
-            desk.since_s = time.monotonic()
-            readings.append(reading)
+            reading = _reading(line)
+            if reading is None or not desk.asked or reading.key != desk.asked[0]:
+                self._crashed(desk, f"the reading process talks nonsense: {line[:60]!r}")
+                return
+            if reading.error is not None and reading.error.kind == "blocked-behind":
+                self.stuck.setdefault(card_of(reading.key), reading.error.text)
+            desk.answered()
+            self.readings.append(reading)
+        if ended:
+            self._crashed(desk, f"the reading process {desk.end(STATUS_S)}")
 
-    def _died(self, desk: Desk, readings: list[Reading]) -> None:
-        status = _reap(desk.child)
-        why = f"killed it with signal {os.WTERMSIG(status)}" if status and os.WIFSIGNALED(status) else "ended it"
-        if desk.asked:
-            self._drop(desk, f"the reading process died: this call {why}", "garbled", readings)
-        else:
-            self._abandon(desk)
+    def _hung(self, desk: Desk, why: str) -> None:
+        """Give up a child that does not answer: blame the key under way and its card, and ask a new child for the rest."""
+        culprit, *rest = desk.asked
+        limits = self.options.limits
+        desk.hangs.append(time.monotonic() - desk.since_s >= limits.proof(culprit))
+        proven = desk.hangs[-1]
+        self._book(culprit, "timed-out" if proven else "blocked-behind", why if proven else f"{why}; not waited for longer")
+        self._forget(desk)
+        reason = f"behind {culprit}, which gave no answer"
+        if card_of(culprit):
+            self.stuck[card_of(culprit)] = reason
+        if (desk.kind == "nvml" and not card_of(culprit)) or len(desk.hangs) >= MOST_HANGS[desk.kind]:
+            self._give_up(desk, culprit, reason)
+        self._ask(desk, rest)
 
-    def _drop(self, desk: Desk, why: str, kind: str, readings: list[Reading]) -> None:
-        """Give up the child that hangs or died, blame the key it was at, and ask a new one for the rest.
+    def _give_up(self, desk: Desk, culprit: str, reason: str) -> None:
+        """Ask a reader nothing more; that NVML as a whole is stuck is said where each of its hangs was proven."""
+        desk.given_up = desk.given_up or reason
+        if desk.kind == "nvml" and culprit != INIT and all(desk.hangs):
+            self._book(INIT, "timed-out", f"NVML is stuck: {reason}")
 
-        The card of that key is asked nothing more. After a second death NVML is asked nothing more, nor after a
-        death before any card was asked: the driver itself is stuck.
-        """
-        culprit = desk.asked.popleft()
-        readings.append(_unread(culprit, kind, why))
-        self._abandon(desk)
-        desk.deaths += 1
-        rest, card = list(desk.asked), _card(culprit)
+    def _crashed(self, desk: Desk, why: str) -> None:
+        """Blame the key under way for its child's death and ask a new one for the rest; nothing waits, so nothing is stuck."""
+        if not desk.asked:
+            self._forget(desk)
+            return
+        culprit, *rest = desk.asked
+        self._book(culprit, "garbled", f"{why} in this call")
+        self._forget(desk)
+        desk.crashes += 1
+        if culprit == INIT or desk.crashes >= MOST_CRASHES:
+            desk.given_up = f"behind {culprit}, in which the reading process died"
+        self._ask(desk, rest)
+
+    def _forget(self, desk: Desk) -> None:
+        desk.end()
         desk.asked.clear()
-        if desk.kind == "nvml" and (not card or desk.deaths >= MOST_DEATHS):
-            self.given_up = f"behind {culprit}, which gave no answer"
-            if culprit != INIT:
-                readings.append(_unread(INIT, "timed-out", f"NVML is stuck: {self.given_up}"))
-        elif desk.kind == "host" and desk.deaths > 2 * MOST_DEATHS:
-            readings += [_unread(key, "blocked-behind", f"behind {culprit}") for key in rest]
-            return
-        if self.given_up and desk.kind == "nvml":
-            readings += [_unread(key, "blocked-behind", self.given_up) for key in rest]
-            return
-        blocked = [key for key in rest if card and _card(key) == card]
-        readings += [_unread(key, "blocked-behind", f"behind {culprit}") for key in blocked]
-        wanted = [key for key in rest if key not in set(blocked)]
-        if wanted:
-            self._ask(desk, [INIT, *wanted] if desk.kind == "nvml" and wanted[0] != INIT else wanted, readings)
-
-    def _abandon(self, desk: Desk) -> None:
-        """Kill the child and go on; one that sits in the kernel is left to its fate, with every pipe to it closed."""
-        if desk.child is None:
-            return
-        self.selector.unregister(desk.child.answers)
-        os.close(desk.child.requests)
-        os.close(desk.child.answers)
-        os.kill(desk.child.pid, signal.SIGKILL)
-        _reap(desk.child)
-        desk.child, desk.to_send, desk.received = None, b"", b""
-
-    def close(self) -> None:
-        """End the children."""
-        for desk in self.desks.values():
-            self._abandon(desk)
 
 
-def _reap(child: Child | None) -> int:
-    """Collect a dead child without waiting for it; 0 where it is still there."""
+def _reading(line: bytes) -> Reading | None:
+    """Return what a child's line says, or None where it makes no sense."""
     try:
-        return os.waitpid(child.pid, os.WNOHANG)[1] if child else 0
-    except ChildProcessError:
-        return 0
-
-
-def _card(key: str) -> str:
-    _, arguments = parse_key(key) if key.startswith("nvml:") else ("", [])
-    return arguments[0] if arguments and ":" in arguments[0] else ""
-
-
-def _unread(key: str, kind: str, text: str) -> Reading:
-    return Reading(key, None, Unread(key, kind, text), time.time(), 0.0)
-
-
-def _reading(row: dict[str, Any]) -> Reading:
-    key, error = row["key"], row.get("error")
-    unread = Unread(key, *error) if error else None
-    return Reading(key, row["value"], unread, row["at"], row["ms"])
+        row = json.loads(line)
+        error = row.get("error")
+        unread = Unread(row["key"], *error) if error else None
+        return Reading(row["key"], row["value"], unread, float(row["at"]), float(row["ms"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

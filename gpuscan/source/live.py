@@ -1,43 +1,41 @@
 """A live scan: plan, read, plan again with what is now known, until nothing more is wanted."""
 
 import time
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
 
-from gpuscan import __version__, collectors
+from gpuscan import __version__, collectors, source
+from gpuscan.errors import UsageError
 from gpuscan.recording import Recording
-from gpuscan.source import Child, spawn_all
 from gpuscan.source.guard import Guard, Limits, Options
 
 
 def scan(
-    children: dict[str, Child] | None,
+    children: Mapping[str, source.Child],
     options: Options,
     waiting: Callable[[str, float], None],
     cards: Collection[str] = (),
-) -> tuple[Recording, int]:
-    """Read this machine and return its recording and the signal that ended the scan early, 0 if none did.
+) -> Recording:
+    """Read this machine and return its recording.
 
     *children* are readers forked earlier; *waiting* is told of a key that takes long; *cards* limits NVML to these
     PCI addresses, so that a card that hangs need not be touched.
     """
     started = time.time()
     recording = Recording({"gpuscan_version": __version__, "made_at": round(started, 3)}, collectors.scope())
-    guard = Guard(children or spawn_all(), options, waiting)
-    guard.watch_signals()
+    guard = Guard(children, options, waiting)
     try:
         while wanted := [key for key in collectors.plan(recording) if key not in recording and _asked(key, cards)]:
             for reading in guard.read(wanted):
                 recording.add(reading)
-        if not guard.stopped:
+        if not source.caught:
             for reading in guard.read(_again(recording)):
                 recording.add(reading)
     finally:
         guard.close()
     recording.meta["duration_s"] = round(time.time() - started, 3)
-    if guard.stopped:
-        recording.meta["ended_by_signal"] = int(guard.stopped)
-    return recording, guard.stopped
+    if source.caught:
+        recording.meta["ended_by_signal"] = int(source.caught[0])
+    return recording
 
 
 def _asked(key: str, cards: Collection[str]) -> bool:
@@ -50,6 +48,9 @@ def _again(recording: Recording) -> list[str]:
 
 
 def limits_from(text: str) -> Limits:
-    """Return limits such as `init=2,call=1,host=1`; tests shorten them through GPUSCAN_LIMITS."""
-    pairs: dict[str, Any] = {f"{k}_s": float(v) for k, v in (pair.split("=") for pair in text.split(",") if pair)}
-    return Limits(**pairs)
+    """Return limits such as `init=2,call=1,host=1,slow=0.5`, in seconds; tests shorten them through GPUSCAN_LIMITS."""
+    try:
+        pairs = (pair.split("=") for pair in text.split(",") if pair)
+        return Limits(**{f"{name}_s": float(seconds) for name, seconds in pairs})
+    except (ValueError, TypeError):
+        raise UsageError(f"GPUSCAN_LIMITS={text}: write it as init=120,call=50,host=10,slow=5 (seconds)") from None

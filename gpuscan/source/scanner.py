@@ -1,19 +1,20 @@
 """The scan's own process: it reads while the command line is still being imported, and hands over one recording."""
 
 import contextlib
-import json
 import os
 import signal
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from gpuscan.recording import Recording
 
 DEADLINE_S = 180.0
-JUDGING_S = 1.0  # what is left of the deadline for judging and telling, and a thirtieth of it at most
 CANCEL_S = 0.5
 GRACE_S = 5.0  # how much longer than the deadline the scan's process is waited for: it never touches the machine itself
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+IN_VAIN = 2  # so many signals end the scan only; one more ends the program, whatever it is at
 
 
 class Request(NamedTuple):
@@ -30,38 +31,54 @@ class Scanner:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.signal = 0
-        self.pid = 0
+        self.signals: list[int] = []
         self.pipe, theirs = os.pipe()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._forward)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until each side has its handlers
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
-            _serve(request, theirs)
+            _serve(request, theirs, before)
         os.close(theirs)
-        if self.signal:  # it came before there was anyone to tell
-            self._forward(self.signal, None)
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and the like mean it
+                signal.signal(number, self._forward)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _forward(self, number: int, _frame: Any) -> None:
-        self.signal = self.signal or number
+        self.signals.append(number)
+        self._end(signal.SIGTERM)
+        if len(self.signals) >= IN_VAIN:
+            self._release()
+
+    def _release(self) -> None:
+        """Let a signal end the program again."""
+        for number in STOPPING:
+            if signal.getsignal(number) == self._forward:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _end(self, number: int) -> None:
         if self.pid:
-            _kill(self.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.kill(self.pid, number)
 
     def finish(self) -> "tuple[Recording, int]":
         """Wait for the recording; return it with the signal that cut it short, 0 if none did."""
+        import json
+
         from gpuscan.errors import RecordingError
         from gpuscan.recording import Recording, restore
 
         data = self._received()
+        self.cancel()
         try:
             recording = restore(json.loads(data), "the scan")
         except (ValueError, RecordingError):
             print("gpuscan: the scan's process died before it could hand over what it had read", file=sys.stderr)
             recording = Recording({}, ["*"])
-        if self.signal:
-            recording.meta["ended_by_signal"] = int(self.signal)
-        return recording, self.signal or int(recording.meta.get("ended_by_signal", 0))
+        number = int(self.signals[0]) if self.signals else 0
+        if number:
+            recording.meta["ended_by_signal"] = number
+        return recording, number or int(recording.meta.get("ended_by_signal", 0))
 
     def _received(self) -> bytes:
         """Read until the scan's process closes its pipe, or is far too late."""
@@ -69,51 +86,63 @@ class Scanner:
         import time
 
         ends_s = time.monotonic() + self.request.deadline_s + GRACE_S
+        poll = select.poll()
+        poll.register(self.pipe, select.POLLIN)
         pieces = []
         while (left_s := ends_s - time.monotonic()) > 0:
-            ready, _, _ = select.select([self.pipe], [], [], left_s)
-            piece = os.read(self.pipe, 1 << 20) if ready else b""
+            piece = os.read(self.pipe, 1 << 20) if poll.poll(left_s * 1000) else b""
             if not piece:
                 break
             pieces.append(piece)
-        self.cancel()
         return b"".join(pieces)
 
     def cancel(self) -> None:
         """End the scan's process. It is given a moment to end its readers; they end with it in any case."""
-        import time
-
         if not self.pid:
             return
+        import time
+
         os.close(self.pipe)
-        _kill(self.pid, signal.SIGTERM)
+        if not self.signals:
+            self._release()
+        self._end(signal.SIGTERM)
         ends_s = time.monotonic() + CANCEL_S
-        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+        while not _gone(self.pid):
             if time.monotonic() > ends_s:
-                _kill(self.pid, signal.SIGKILL)
+                self._end(signal.SIGKILL)
             time.sleep(0.001)
         self.pid = 0
 
 
-def _kill(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        os.kill(pid, number)
+def _gone(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:  # whoever started us ignores SIGCHLD: the kernel has collected it
+        return True
 
 
-def _serve(request: Request, pipe: int) -> None:
+def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
     """Scan, write the recording, and end without running anything of the parent's at exit."""
     code = 1
     try:
+        from gpuscan import source
+
+        source.catch_signals()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        source.die_with_parent()
+        children = source.spawn_all()  # before the rest is imported: NVML's binding takes longer than all of it
+        import json
+
         from gpuscan.recording import dump
         from gpuscan.source.guard import Options
         from gpuscan.source.live import limits_from, scan
 
         limits = limits_from(os.environ.get("GPUSCAN_LIMITS", ""))
-        deadline_s = request.deadline_s - min(JUDGING_S, request.deadline_s / 30)
-        options = Options(request.root, request.driver_root, deadline_s, limits)
-        recording, _ = scan(None, options, _waiting, request.cards)
+        options = Options(request.root, request.driver_root, request.deadline_s, limits)
+        recording = scan(children, options, _waiting, request.cards)
         with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "wb") as out:  # cancelled: nobody wants it
             out.write(json.dumps(dump(recording), separators=(",", ":")).encode("ascii"))
+        source.leave()
         code = 0
     finally:
         if code:
@@ -122,6 +151,7 @@ def _serve(request: Request, pipe: int) -> None:
 
 
 def _waiting(key: str, seconds: float) -> None:
-    """Tell a person at the terminal what the scan waits for."""
-    if sys.stderr.isatty():
-        print(f"\r\033[Kwaiting for {key} ({seconds:.0f} s)\r", end="", file=sys.stderr, flush=True)
+    """Tell a person at the terminal what the scan waits for, and wipe it away where it waits no longer."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        told = f"waiting for {key} ({seconds:.0f} s)" if seconds else ""
+        print(f"\r\033[K{told}\r", end="", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from . import calls
 from .encode import encode, encode_field
 
 SUCCESS, NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND, UNKNOWN = 0, 3, 6, 13, 999
-HANG = -1  # as a delay
+HANG, CRASH = -1, -2  # as delays
 
 # NVML's code for each kind of unread reading, where the recording does not carry the code itself.
 _CODES = {
@@ -37,7 +37,8 @@ class Change:
     """What a test makes different from the recording, for one key or one whole card.
 
     A whole card is the key ``nvml:*(0000:1b:00.0)``: there ``handle=True`` includes opening the
-    card, and ``absent=True`` takes the card out of the node altogether.
+    card, and ``absent=True`` takes the card out of the node altogether. ``then`` is the value from
+    the second time on that one process asks; ``crash=True`` ends that process as a bad pointer does.
     """
 
     value: Any = _UNCHANGED
@@ -46,6 +47,8 @@ class Change:
     hang: bool = False
     absent: bool = False
     handle: bool = False
+    crash: bool = False
+    then: Any = _UNCHANGED
 
 
 class Call(NamedTuple):
@@ -74,6 +77,8 @@ class Outcome:
             outcome = replace(outcome, code=change.code)
         if change.hang:
             return replace(outcome, delay_ms=HANG)
+        if change.crash:
+            return replace(outcome, delay_ms=CRASH)
         return replace(outcome, delay_ms=change.delay_ms or outcome.delay_ms)
 
 
@@ -145,6 +150,8 @@ def write_scenario(
     for call, change in wanted.items():
         if call.symbol != "*":
             outcomes[call] = outcomes.get(call, _unrecorded(call)).changed(change)
+            if change.then is not _UNCHANGED:
+                outcomes[call._replace(symbol=f"{call.symbol}+")] = Outcome(value=change.then)
     for call, outcome in list(outcomes.items()):
         newer = calls.NEWER_FORMS.get((call.symbol, call.args))
         if newer is not None:
@@ -253,8 +260,9 @@ def _line(call: Call, outcome: Outcome) -> str:
 
 def _buffers(call: Call, outcome: Outcome) -> list[bytes]:
     """The results to copy out; none for a failure, a hang, or a call that gives only a handle."""
+    call = call._replace(symbol=call.symbol.rstrip("+"))
     batch = call.symbol == calls.FIELD_VALUES and call.args == "-"
-    if outcome.code != SUCCESS or outcome.delay_ms == HANG or batch:
+    if outcome.code != SUCCESS or outcome.delay_ms < 0 or batch:
         return []
     if call.symbol in calls.WITHOUT_RESULTS:
         return []

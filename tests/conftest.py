@@ -1,0 +1,39 @@
+"""Fixtures that whole runs share: the fake NVML, compiled once a session, and fake machines that it plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_nvml import NoCompiler, build
+from machine import EIGHT, Machine
+
+from gpuscan.recording import Recording, load
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled library's folder."""
+    try:
+        return build(tmp_path_factory.getbasetemp())
+    except NoCompiler as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def machine(library: Path, tmp_path: Path) -> Callable[[Recording], Machine]:
+    """Makes a fake machine of a recording."""
+
+    def make(recording: Recording) -> Machine:
+        folder = tmp_path / f"machine{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        return Machine(library, folder, recording)
+
+    return make
+
+
+@pytest.fixture
+def eight(machine: Callable[[Recording], Machine]) -> Machine:
+    """A healthy machine of eight H100 and eight InfiniBand ports."""
+    return machine(load(str(EIGHT)))

@@ -1,0 +1,186 @@
+"""Redaction: nothing that names a machine survives, and what is judged stays as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from building import RECORDINGS
+
+from gpuscan import collectors, profile
+from gpuscan.facts import Unread
+from gpuscan.recording import Reading, Recording, dump, load
+from gpuscan.redaction import NAMING, pseudonym, redacted
+from gpuscan.suite import bundled
+from gpuscan.suite import load as load_checks
+from gpuscan.verdict import Case, judge
+
+MACHINE_ID = "0123456789abcdef0123456789abcdef"
+BOOT_ID = "11111111-2222-4333-8444-555555555555"
+UUID = "6d4d0f3e-1a2b-4c3d-8e9f-0a1b2c3d4e5f"
+SERIAL = "1654000000042"
+HOST = "gpu-node-17.corp.example"
+LOG = [
+    "6,0,282658,-;Linux version 6.8 (builder@host-9) hostname gpu-node-17",
+    f"4,1,300000,-;NVRM: GPU at 0000:1b:00: GPU-{UUID}, serial {SERIAL}",
+    f"4,2,400000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus. {UUID.upper()}",
+    "6,3,500000,-;eth0: 3c:ec:ef:12:34:56 at 10.20.30.40, ib0: 00:00:10:29:fe:80:00:00:00:00:00:00:b8:ce:f6:03:00:aa:bb:cc",
+    "6,4,600000,-;mlx5 guid b8ce:f603:00aa:bbcc, fe80::baf6:3ff:feaa:1, 2001:db8:1:2:3:4:5:6",
+    f"6,5,700000,-;machine {MACHINE_ID}, boot {BOOT_ID.replace('-', '')}, GPU-NODE-17 up",
+    "6,6,800000,-;driver 13.580.159.04, VBIOS 96.00.A5.00.1A, firmware 28.39.1002, kernel 5.15.0-112, took 12:34:56",
+]
+SECRETS = [
+    MACHINE_ID, BOOT_ID, BOOT_ID.replace("-", ""), UUID, SERIAL, HOST, "gpu-node-17", "corp.example", "builder", "host-9",
+    "3c:ec:ef:12:34:56", "10.20.30.40", "b8:ce:f6:03:00:aa:bb:cc", "b8ce:f603:00aa:bbcc", "baf6:3ff:feaa", "2001:db8", "PSERIAL77",
+]  # fmt: skip
+
+
+def readings() -> list[Reading]:
+    said: dict[str, Any] = {
+        "file:/proc/sys/kernel/hostname": f"{HOST}\n",
+        "file:/etc/machine-id": f"{MACHINE_ID}\n",
+        "file:/proc/sys/kernel/random/boot_id": f"{BOOT_ID}\n",
+        "file:/sys/class/dmi/id/product_serial": "PSERIAL77\n",
+        "file:/sys/class/dmi/id/board_serial": "None\n",
+        "file:/sys/class/dmi/id/chassis_serial": "0\n",
+        "nvml:nvmlDeviceGetSerial(0000:1b:00.0)": SERIAL,
+        "nvml:nvmlDeviceGetUUID(0000:1b:00.0)": f"GPU-{UUID}",
+        "nvml:nvmlDeviceGetName(0000:1b:00.0)": "NVIDIA H200",
+        "nvml:nvmlDeviceGetMemoryInfo(0000:1b:00.0)": {"total": 150754820096, "free": 16540000000421},
+        "nvml:nvmlDeviceGetPdi(0000:1b:00.0)": 9876543210123,
+        "dir:/dev/disk": ["nvme-PSERIAL77", f"wwn-{SERIAL}-part1"],
+        "kmsg:/dev/kmsg": LOG,
+    }
+    rows = [Reading(key, value, None, 1654000000042.0, 16.0) for key, value in said.items()]
+    return [*rows, Reading("file:/gone", None, Unread("file:/gone", "not-found", f"no file on {HOST}", 2), 5.0)]
+
+
+def original(**meta: Any) -> Recording:
+    return Recording({"gpuscan_version": "1", "made_at": 1654000000042.0, **meta}, ["*"], readings())
+
+
+def test_no_original_name_survives_anywhere() -> None:
+    text = json.dumps(dump(redacted(original(about=f"taken on {HOST}"))))
+    text = text.replace("1654000000042.0", "")  # that is a time, and stays
+    found = [secret for secret in SECRETS if secret.lower() in text.lower()]
+    assert found == []
+
+
+def test_what_names_nobody_stays() -> None:
+    before, after = original(), redacted(original())
+    for call in ("nvml:nvmlDeviceGetName", "nvml:nvmlDeviceGetMemoryInfo"):
+        assert after.get(f"{call}(0000:1b:00.0)") == before.get(f"{call}(0000:1b:00.0)")
+    assert after.get("file:/sys/class/dmi/id/board_serial") == "None\n"
+    log = after.get("kmsg:/dev/kmsg")
+    assert log[-1] == LOG[-1], "versions and times look like addresses and are none"
+    assert log[2].startswith("4,2,400000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus. ")
+    assert [line.split(";")[0] for line in log] == [line.split(";")[0] for line in LOG]
+    assert list(after.keys()) == list(before.keys())
+    assert after.meta == {**before.meta, "redacted": True}
+    assert after.scope == before.scope
+
+
+def test_times_and_codes_stay_even_where_a_serial_matches() -> None:
+    for one, other in zip(original(), redacted(original()), strict=True):
+        assert (one.at_s, one.ms, one.phase) == (other.at_s, other.ms, other.phase)
+    error = redacted(original()).all("file:/gone")[0].error
+    assert error is not None
+    assert (error.kind, error.code) == ("not-found", 2)
+    assert error.text.startswith("no file on ")
+
+
+def test_equal_names_have_equal_pseudonyms_wherever_they_are() -> None:
+    after = redacted(original())
+    serial = after.get("nvml:nvmlDeviceGetSerial(0000:1b:00.0)")
+    uuid = after.get("nvml:nvmlDeviceGetUUID(0000:1b:00.0)")
+    log = after.get("kmsg:/dev/kmsg")
+    assert f"{uuid}, serial {serial}" in log[1]
+    assert log[2].lower().endswith(uuid[4:])
+    assert after.get("dir:/dev/disk")[1] == f"wwn-{serial}-part1"
+    assert after.get("dir:/dev/disk")[0] == f"nvme-{after.get('file:/sys/class/dmi/id/product_serial').strip()}"
+
+
+def test_shapes_are_kept() -> None:
+    after = redacted(original())
+    assert re.fullmatch(r"\d{13}", after.get("nvml:nvmlDeviceGetSerial(0000:1b:00.0)"))
+    assert re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", after.get("nvml:nvmlDeviceGetUUID(0000:1b:00.0)"))
+    assert re.fullmatch(r"[0-9a-f]{32}\n", after.get("file:/etc/machine-id"))
+    assert re.fullmatch(r"[a-z]{3}-[a-z]{4}-\d\d\.[a-z]{4}\.[a-z]{7}\n", after.get("file:/proc/sys/kernel/hostname"))
+    assert re.fullmatch(r"\d\n", after.get("file:/sys/class/dmi/id/chassis_serial"))
+    assert isinstance(after.get("nvml:nvmlDeviceGetPdi(0000:1b:00.0)"), int)
+    assert after.get("nvml:nvmlDeviceGetPdi(0000:1b:00.0)") != 9876543210123
+    assert re.search(r"eth0: ([0-9a-f]{2}:){5}[0-9a-f]{2} at \d+\.\d+\.\d+\.\d+, ", after.get("kmsg:/dev/kmsg")[3])
+
+
+def test_the_same_machine_has_the_same_pseudonyms_next_time_and_another_has_others() -> None:
+    one, again = redacted(original()), redacted(original())
+    assert dump(one) == dump(again)
+    other = original()
+    other.add(Reading("file:/etc/machine-id", "f" * 32))
+    key = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
+    assert redacted(other).get(key) != one.get(key)
+
+
+def test_without_a_machine_id_pseudonyms_cannot_be_reckoned_again() -> None:
+    rows = [row for row in readings() if "machine-id" not in row.key]
+    key = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
+    assert len({redacted(Recording({}, ["*"], rows)).get(key) for _ in range(3)}) == 3
+
+
+def test_a_short_serial_is_replaced_in_its_own_reading_and_mangles_no_number() -> None:
+    rows = [
+        Reading("file:/etc/machine-id", MACHINE_ID),
+        Reading("file:/proc/sys/kernel/hostname", "n1\n"),
+        Reading("nvml:nvmlDeviceGetSerial(a)", "1234"),
+        Reading("nvml:nvmlDeviceGetPower(a)", 51234),
+        Reading("file:/x", "n1 12345 x1234 1234"),
+    ]
+    after = redacted(Recording({}, ["*"], rows))
+    assert after.get("nvml:nvmlDeviceGetPower(a)") == 51234
+    assert after.get("file:/proc/sys/kernel/hostname") != "n1\n"
+    stand_in = after.get("nvml:nvmlDeviceGetSerial(a)")
+    assert stand_in != "1234"
+    assert after.get("file:/x") == f"n1 12345 x1234 {stand_in}"
+
+
+@pytest.mark.parametrize("word", ["None", "Not Specified", "Default string", "localhost", " ", ""])
+def test_words_that_name_nobody_stay(word: str) -> None:
+    rows = [Reading("file:/sys/class/dmi/id/product_serial", word), Reading("file:/x", f"a {word} b")]
+    after = redacted(Recording({}, ["*"], rows))
+    assert (after.get("file:/sys/class/dmi/id/product_serial"), after.get("file:/x")) == (word, f"a {word} b")
+
+
+def test_odd_bytes_and_odd_types_pass_through() -> None:
+    rows = [
+        Reading("file:/proc/sys/kernel/hostname", "nod\udcffe1"),
+        Reading("file:/x", "at nod\udcffe1"),
+        Reading("y", [None, True, 1.5]),
+    ]
+    after = redacted(Recording({}, ["*"], rows))
+    assert "nod\udcffe1" not in after.get("file:/x")
+    assert after.get("file:/x").startswith("at ")
+    assert after.get("y") == [None, True, 1.5]
+
+
+@pytest.mark.parametrize("name", ["h200-1x.json.gz", "h100-8x-ib.json.gz", "h200-4x-app-xids.json.gz"])
+def test_a_redacted_recording_is_judged_alike(name: str) -> None:
+    before = load(str(RECORDINGS / name))
+    after = redacted(before)
+    reports = []
+    for one in (before, after):
+        node = collectors.node(one)
+        case = Case(node, profile.load("h200-4x"), load_checks([bundled("checks")]))
+        reports.append([(r.check, r.subject, r.status, r.reason) for r in judge(case).results])
+    assert reports[0] == reports[1]
+    named = [r for r in before if r.error is None and r.key.startswith(NAMING) and str(r.value).strip()]
+    text = json.dumps(dump(after))
+    assert [r.key for r in named if json.dumps(str(r.value).strip()) in text] == []
+
+
+def test_pseudonyms_are_as_long_as_names_of_any_length() -> None:
+    name = "ab-1" * 100
+    assert len(pseudonym(name, b"k")) == 400
+    assert re.fullmatch(r"([a-f]{2}-\d){100}", pseudonym(name, b"k"))
+    assert pseudonym("Host", b"k").lower() == pseudonym("hOST", b"k").lower()
