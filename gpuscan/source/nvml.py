@@ -29,6 +29,10 @@ KINDS = {
     26: "not-supported",
     28: "not-found",
 }
+STRUCTURES = {  # these fill a structure that the caller brings
+    "nvmlDeviceGetSramEccErrorStatus": "c_nvmlEccSramErrorStatus_v1_t",
+    "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfoV_t",
+}
 FORMS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # of a field's value, by its type
 
 
@@ -107,6 +111,10 @@ class NvmlReader:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         if name == "nvmlDeviceGetHandleByIndex":
             return _address(pynvml.nvmlDeviceGetPciInfo(function(int(arguments[0]))).busId)
+        if name in STRUCTURES:
+            filled = getattr(pynvml, STRUCTURES[name])()
+            function(self.handle(address), ctypes.byref(filled))
+            return as_json(filled)
         if address:
             return as_json(function(self.handle(address), *map(int, arguments[1:])))
         return as_json(function(*map(int, arguments)))
@@ -143,6 +151,8 @@ def as_json(value: Any) -> Any:
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, ctypes.Array) and value._type_ is ctypes.c_ubyte:
+        return bytes(value).hex()
     if hasattr(value, "_fields_"):
         return {field[0]: as_json(getattr(value, field[0])) for field in value._fields_ if field[0] != "version"}
     if hasattr(value, "value"):
