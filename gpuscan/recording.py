@@ -3,8 +3,9 @@
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Any, NamedTuple
 
 from gpuscan.errors import RecordingError, UsageError
@@ -32,6 +33,7 @@ class Recording:
     def __init__(self, meta: Mapping[str, Any], scope: Iterable[str], readings: Iterable[Reading] = ()) -> None:
         self.meta = dict(meta)
         self.scope = tuple(scope)
+        self._covered: re.Pattern[str] | None = None
         self._by_key: dict[str, list[Reading]] = {}
         for reading in readings:
             self.add(reading)
@@ -69,7 +71,9 @@ class Recording:
 
     def covers(self, key: str) -> bool:
         """Return whether *key* lies within what this recording set out to read."""
-        return "*" in self.scope or any(fnmatchcase(key, pattern) for pattern in self.scope)
+        if self._covered is None:
+            self._covered = re.compile("|".join(map(translate, self.scope)) or "(?!)")
+        return self._covered.match(key) is not None
 
 
 def _row(reading: Reading) -> dict[str, Any]:
