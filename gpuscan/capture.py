@@ -138,6 +138,8 @@ def _yaml(data: Mapping[str, Any], nodes: int) -> str:
     head = f"# Captured by gpuscan {__version__} from {source}; every value was read there.\n"
     lines = []
     for key, value in data.items():
+        if isinstance(value, Mapping) and not value:
+            continue
         if isinstance(value, Mapping):
             lines += [f"{key}:", *(f"  {name}: {_scalar(item)}" for name, item in value.items())]
         else:

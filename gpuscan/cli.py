@@ -15,6 +15,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 Format = Annotated[str, typer.Option("--format", help="text, json")]
+ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
+Reports = Annotated[list[str], typer.Option("--report", metavar="FORMAT=FILE", help="a further report, as junit=gpuscan.xml")]
+Context = Annotated[str, typer.Option("--context", metavar="idle|busy", help="whether jobs run on the node")]
 Output = Annotated[str, typer.Option("--output", metavar="FILE", help="write the result there, not to standard output")]
 ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be")]
 Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation")]
@@ -45,8 +48,10 @@ def run(
     root: Root = "/",
     driver_root: DriverRoot = "",
     deadline: Deadline = 180.0,
-    format_: Format = "text",
+    node_context: Context = "idle",
+    format_: ReportFormat = "text",
     output: Output = "",
+    report: Reports = [],  # noqa: B006
     fail_on: FailOn = "",
     exit_style: ExitStyle = "full",
     no_history: Annotated[bool, typer.Option("--no-history", help="store nothing (nothing is stored yet)")] = False,
@@ -56,8 +61,9 @@ def run(
     """Scan this node once and judge it."""
     from gpuscan import commands
 
-    want = commands.Wanted(profile, settings, only, skip, gpus, checks)
-    show = commands.Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on)
+    want = commands.Wanted(profile, settings, only, skip, gpus, checks, commands.busy(node_context))
+    files = commands.report_files(report)
+    show = commands.Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, files)
     if replay:
         _end(commands.judge([replay], want, show))
     machine = commands.Machine(context.obj, root, driver_root, deadline)
@@ -73,8 +79,10 @@ def judge(
     skip: Skip = [],  # noqa: B006
     gpus: Gpus = "",
     checks: Checks = [],  # noqa: B006
-    format_: Format = "text",
+    node_context: Context = "idle",
+    format_: ReportFormat = "text",
     output: Output = "",
+    report: Reports = [],  # noqa: B006
     fail_on: FailOn = "",
     exit_style: ExitStyle = "full",
     quiet: Quiet = False,
@@ -83,8 +91,9 @@ def judge(
     """Judge recordings; the exit code is that of the worst."""
     from gpuscan import commands
 
-    want = commands.Wanted(profile, settings, only, skip, gpus, checks)
-    _end(commands.judge(files, want, commands.Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on)))
+    want = commands.Wanted(profile, settings, only, skip, gpus, checks, commands.busy(node_context))
+    written = commands.report_files(report)
+    _end(commands.judge(files, want, commands.Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, written)))
 
 
 @app.command()
@@ -145,6 +154,103 @@ def schema(what: Annotated[str, typer.Argument(metavar="report|profile|recording
     commands.write(commands.schema(what), "")
 
 
+@app.command()
+def checks(
+    action: Annotated[str, typer.Argument(metavar="list|show")] = "list",
+    name: Annotated[str, typer.Argument(metavar="[ID]", help="of the check to show")] = "",
+    folders: Checks = [],  # noqa: B006
+    format_: Format = "text",
+) -> None:
+    """List the checks, or show one with its reasons."""
+    from gpuscan import commands, reference
+
+    known = commands.all_checks(folders)
+    if action == "list":
+        commands.write(reference.listed(known, format_), "")
+    elif action == "show" and name:
+        commands.write(reference.shown(reference.found(known, name), format_), "")
+    else:
+        raise GpuscanError(f"checks {action}: write gpuscan checks list, or gpuscan checks show ID")
+
+
+@app.command()
+def explain(
+    what: Annotated[str, typer.Argument(metavar="exit|check")],
+    name: Annotated[str, typer.Argument(metavar="[CODE|ID]")] = "",
+    format_: Format = "text",
+) -> None:
+    """Explain an exit code or a check."""
+    from gpuscan import commands, reference
+
+    if what == "exit":
+        commands.write(reference.exits(name, format_), "")
+    elif what == "check":
+        known = commands.all_checks([])
+        commands.write(reference.shown(reference.found(known, name), format_) if name else reference.listed(known, format_), "")
+    else:
+        raise GpuscanError(f"explain {what}: what can be explained is exit [CODE] and check [ID]")
+
+
+profiles = typer.Typer(help="List, show, validate, compare and capture profiles.", no_args_is_help=True)
+app.add_typer(profiles, name="profile")
+
+
+@profiles.command("list")
+def profile_list(format_: Format = "text") -> None:
+    """List the profiles that a name can mean."""
+    from gpuscan import capture, commands
+
+    commands.write(capture.listed(format_), "")
+
+
+@profiles.command("show")
+def profile_show(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE")],
+    settings: Settings = [],  # noqa: B006
+    format_: Format = "text",
+) -> None:
+    """Show a profile with its parents' values, as it is judged by."""
+    from gpuscan import capture, commands
+
+    commands.write(capture.shown(name, settings, format_), "")
+
+
+@profiles.command("validate")
+def profile_validate(names: Annotated[list[str], typer.Argument(metavar="NAME|FILE...")]) -> None:
+    """Tell every mistake in profiles as file:line:column; exit 2 where there is one."""
+    from gpuscan import commands
+
+    _end(commands.validate(names))
+
+
+@profiles.command("diff")
+def profile_diff(
+    first: Annotated[str, typer.Argument(metavar="NAME|FILE")],
+    second: Annotated[str, typer.Argument(metavar="NAME|FILE")],
+    format_: Format = "text",
+) -> None:
+    """Tell in which expectations two profiles differ."""
+    from gpuscan import capture, commands
+
+    commands.write(capture.compared(first, second, format_), "")
+
+
+@profiles.command("capture")
+def profile_capture(
+    recordings: Annotated[
+        list[str], typer.Option("--from", metavar="RECORDING", help="of good nodes: one, or three and more")
+    ] = [],  # noqa: B006
+    output: Output = "",
+    root: Root = "/",
+    driver_root: DriverRoot = "",
+    deadline: Deadline = 180.0,
+) -> None:
+    """Write the profile of this node, or of recordings, that are known to be good."""
+    from gpuscan import commands
+
+    _end(commands.capture(recordings, commands.Machine(None, root, driver_root, deadline), output))
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from gpuscan import __version__
@@ -167,7 +273,8 @@ def _end(code: int) -> None:
 def _only_what_is_called(words: list[str]) -> None:
     """Leave the other commands out: typer builds every one of them at start, a millisecond each."""
     called = [one for one in app.registered_commands if one.callback and words == [one.callback.__name__]]
-    app.registered_commands = called or app.registered_commands
+    if called:
+        app.registered_commands, app.registered_groups = called, []
 
 
 def start(scanner: Any) -> None:

@@ -9,7 +9,7 @@ from gpuscan import __version__, collectors, profile, renderers, suite
 from gpuscan.collectors.kernel import pci_address
 from gpuscan.errors import GpuscanError, ProfileError, UsageError, near_misses
 from gpuscan.facts import Node, is_unread
-from gpuscan.outcome import EXIT_STYLES, Report, worst_exit_code
+from gpuscan.outcome import EXIT_INCOMPLETE, EXIT_STYLES, Report, Status, worst_exit_code
 from gpuscan.recording import Recording, load, patch, save, write_beside
 from gpuscan.verdict import Case
 from gpuscan.verdict import judge as verdict
@@ -35,16 +35,24 @@ class Wanted(NamedTuple):
     skip: Sequence[str]
     gpus: str
     checks: Sequence[str]
+    busy: bool = False
+
+
+WANT_ALL = Wanted("auto", (), (), (), "", ())
 
 
 class Shown(NamedTuple):
-    """How to tell it: format, file, verbosity (-1 one line, 0, 1 all), exit style, `warn` to fail on warnings."""
+    """How to tell it: format, file, verbosity (-1 one line, 0, 1 all), exit style, `warn` to fail on warnings.
+
+    *files* are further (format, file) pairs: one scan feeds several readers.
+    """
 
     format: str
     output: str
     verbosity: int
     exit_style: str
     fail_on: str
+    files: Sequence[tuple[str, str]] = ()
 
 
 class Plan(NamedTuple):
@@ -106,6 +114,45 @@ def collect(machine: Machine, file: str, *, redact: bool, profile: str) -> int:
     return 128 + stopped if stopped else 0
 
 
+def validate(names: Sequence[str]) -> int:
+    """Load every profile and tell all mistakes, not just the first file's."""
+    wrong = 0
+    for name in names:
+        try:
+            loaded = profile.load(name)
+            _refuse_unknown_checks(loaded, all_checks([]), WANT_ALL)
+            print(f"{name}: valid")
+        except GpuscanError as error:
+            wrong += 1
+            print(*(f"gpuscan: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
+    return 2 if wrong else 0
+
+
+def capture(files: Sequence[str], machine: Machine, output: str) -> int:
+    """Write the profile of good nodes; a node that a bundled profile or the common checks fail is refused."""
+    from gpuscan.capture import captured
+
+    recordings = [opened(file) for file in files] if files else [_scan(machine, None)[0]]
+    nodes = []
+    for name, recording in zip(files or ["this node"], recordings, strict=True):
+        node = collectors.node(recording)
+        _refuse_unfit(name, node)
+        nodes.append(node)
+    write(captured(nodes), output)
+    return 0
+
+
+def _refuse_unfit(name: str, node: Node) -> None:
+    """A profile is a promise about good nodes: one that fails, or could not be read, must not make it."""
+    chosen, _ = profile.choose(node)
+    report = verdict(Case(node, chosen._replace(vouches=True), all_checks([])))
+    wrong = [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+    if wrong:
+        what = wrong[0].findings[0].message if wrong[0].findings else wrong[0].reason
+        told = f"{wrong[0].check} on {wrong[0].subject}: {what}"
+        raise UsageError(f"{name} is no good node by profile {chosen.name}: {told}; see gpuscan run --profile {chosen.name}")
+
+
 def _refuse_unwritable(file: str) -> None:
     folder = os.path.dirname(os.path.abspath(file))
     if not os.path.isdir(folder):
@@ -119,9 +166,12 @@ def _prepare(want: Wanted, show: Shown) -> Plan:
         raise UsageError(f"unknown exit style '{show.exit_style}': {known}")
     if show.fail_on not in ("", "warn"):
         raise UsageError(f"--fail-on {show.fail_on}: only 'warn' can be given; failures always count")
+    for format_, file in show.files:
+        renderers.find(format_)
+        _refuse_unwritable(file)
     if show.output and show.output != "-":
         _refuse_unwritable(show.output)
-    checks, skipped = suite.select(suite.load([suite.bundled("checks"), *want.checks]), want.only, want.skip)
+    checks, skipped = suite.select(all_checks(want.checks), want.only, want.skip)
     named = None if want.profile == "auto" else profile.load(want.profile, want.settings)
     if named is not None:
         _refuse_unknown_checks(named, checks, want)
@@ -210,15 +260,21 @@ def _judged(recording: Recording, file: str, plan: Plan) -> Report:
         "profile": {"name": chosen.name, "vouches": chosen.vouches, "chosen": note or "named"},
         "recording": file or None,
         "synthetic": bool(recording.meta.get("synthetic")),
+        "context": "busy" if plan.want.busy else "idle",
         "drill": False,
         "ended_by_signal": recording.meta.get("ended_by_signal"),
         "scope": list(recording.scope) if not plan.want.gpus else [f"gpus: {plan.want.gpus}"],
         "selected": list(plan.want.only),
     }
-    report = verdict(Case(node, chosen, plan.checks, plan.skipped, run_facts, tuple(notes)))
-    if "ended_by_signal" in recording.meta:
-        report = report._replace(complete=False)
-    return report
+    report = verdict(Case(node, chosen, plan.checks, plan.skipped, run_facts, tuple(notes), plan.want.busy))
+    return _partial(report) if "ended_by_signal" in recording.meta else report
+
+
+def _partial(report: Report) -> Report:
+    """A scan that was cut short proves faults, but never health."""
+    if report.exit_code == 0:
+        report = report._replace(verdict="incomplete", exit_code=EXIT_INCOMPLETE)
+    return report._replace(complete=False)
 
 
 def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:
@@ -242,6 +298,27 @@ def _restricted(node: Node, chosen: profile.Profile, gpus: str) -> tuple[Node, p
 COUNTING = ("inventory.card_count", "inventory.counted_alike")
 
 
+def report_files(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Split `--report junit=a.xml` into format and file; raises UsageError for another shape."""
+    pairs = [word.partition("=") for word in words]
+    for word, (format_, _, file) in zip(words, pairs, strict=True):
+        if not format_ or not file:
+            raise UsageError(f"--report {word}: write it as FORMAT=FILE, as in --report junit=gpuscan.xml")
+    return [(format_, file) for format_, _, file in pairs]
+
+
+def busy(context: str) -> bool:
+    """Return whether `--context` says that jobs run on the node."""
+    if context not in ("idle", "busy"):
+        raise UsageError(f"--context {context}: a node is idle (drained) or busy (jobs run on it)")
+    return context == "busy"
+
+
+def all_checks(folders: Sequence[str]) -> tuple[suite.Check, ...]:
+    """Return the bundled checks and those of further folders."""
+    return suite.load([suite.bundled("checks"), *folders])
+
+
 def _utc(seconds: Any) -> str | None:
     import time
 
@@ -256,6 +333,8 @@ def _tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
         terminal.show(reports, verbosity=show.verbosity, many=many)
     else:
         write(renderers.find(show.format)(reports, verbosity=show.verbosity, many=many), show.output)
+    for format_, file in show.files:
+        write(renderers.find(format_)(reports, verbosity=show.verbosity, many=many), file)
     return worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
 
 

@@ -26,7 +26,19 @@ def _text(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> s
     return text.render(reports, verbosity=verbosity, many=many)
 
 
-RENDERERS: dict[str, Callable[..., str]] = {"text": _text, "json": _json}
+def _junit(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
+    from gpuscan.renderers import junit
+
+    return junit.render(reports, verbosity=verbosity, many=many)
+
+
+def _junit_full(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
+    from gpuscan.renderers import junit
+
+    return junit.render_full(reports, verbosity=verbosity, many=many)
+
+
+RENDERERS: dict[str, Callable[..., str]] = {"text": _text, "json": _json, "junit": _junit, "junit-full": _junit_full}
 
 
 def find(name: str) -> Renderer:

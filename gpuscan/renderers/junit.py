@@ -20,12 +20,12 @@ ALLOWED = {
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(reports: Sequence[Report], *, verbosity: int) -> str:
+def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
     """Return the strict flavour."""
     return _document(reports, full=False)
 
 
-def render_full(reports: Sequence[Report], *, verbosity: int) -> str:
+def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
     """Return the flavour with properties on each case, which Jenkins' junit step and Testmo read."""
     return _document(reports, full=True)
 

@@ -158,8 +158,7 @@ def _tail(report: Report, verbosity: int) -> list[Line]:
     tail = []
     skipped = sum(result.status is Status.SKIP for result in report.results)
     if report.blind_spots and verbosity == 0:
-        facts = ", ".join(dict.fromkeys(capped["fact"].replace("[]", "") for capped in report.blind_spots))
-        tail.append(Line(f"Not seen: {facts} (-v tells why)", hang=len(INDENT)))
+        tail += _not_seen(report)
     elif skipped and verbosity == 0:
         tail.append(Line(f"{skipped} checks were skipped (-v tells why)"))
     word = f"Verdict: {report.verdict}"
@@ -167,6 +166,22 @@ def _tail(report: Report, verbosity: int) -> list[Line]:
     complete = "" if report.complete else ", incomplete"
     tail.append(Line(f"{word} (exit code {report.exit_code}{complete}); {_counts(report)}", style, len(word)))
     return tail + [Line(text, hang=len(INDENT)) for text in _next(report)]
+
+
+MOST_NOT_SEEN = 6
+
+
+def _not_seen(report: Report) -> list[Line]:
+    """Name what could have been seen and was not; what the hardware does not have is left to -v."""
+    spots = [spot["fact"] for spot in report.blind_spots if spot["kind"] != "not-supported"]
+    facts = list(dict.fromkeys(map(_shortly, spots)))
+    more = f" and {len(facts) - MOST_NOT_SEEN} more" if len(facts) > MOST_NOT_SEEN else ""
+    told = ", ".join(facts[:MOST_NOT_SEEN])
+    return [Line(f"Not seen: {told}{more} (-v tells why)", hang=len(INDENT))] if facts else []
+
+
+def _shortly(fact: str) -> str:
+    return "growth of counters" if fact.endswith(".growth") else fact.removeprefix("gpus[].").split(".")[0].replace("[]", "")
 
 
 def _next(report: Report) -> list[str]:
