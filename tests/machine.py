@@ -44,6 +44,11 @@ def card(address: str) -> str:
     return f"nvml:*({address})"
 
 
+def cards_of(recording: Recording) -> list[str]:
+    """Return the addresses of the cards that NVML was asked for, in their order."""
+    return [reading.key.partition("(")[2][:-1] for reading in recording if "HandleByPciBusId(" in reading.key]
+
+
 def lay_out(recording: Recording, root: Path) -> None:
     """Write the host's readings below *root*: files, listings, links, the kernel's records as a plain file."""
     readings = [reading for reading in recording if not reading.key.startswith(("nvml:", "run:"))]
@@ -188,7 +193,7 @@ class Machine:
 
     def cards(self) -> list[str]:
         """The addresses of the cards, in their order."""
-        return [reading.key.partition("(")[2][:-1] for reading in self.recording if "HandleByPciBusId(" in reading.key]
+        return cards_of(self.recording)
 
     def read_all_but(self, *addresses: str) -> bool:
         """Whether the last run read all of the other cards; an index moves up where a card before it is gone."""
