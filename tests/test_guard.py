@@ -256,6 +256,20 @@ def test_a_slow_start_is_no_hang(eight: Machine) -> None:
     assert eight.run().verdict == (0, "pass", True)
 
 
+def test_a_machine_that_stood_still_blames_nobody(eight: Machine) -> None:
+    """As a virtual machine does while it moves to another host: the time that it lost is no card's silence."""
+    eight.nvml({MIDDLE: Change(delay_ms=600)})
+    env = eight.env()
+    with eight.start(eight.command(*eight.scan()), env) as process:
+        wait_for(lambda: eight.calls()[-1:] == ["nvmlDeviceGetRemappedRows"] and eight.calls(A)[-1:] == eight.calls()[-1:])
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in living(env[MARK]):
+                os.kill(pid, number)
+            time.sleep(2.5)
+        done = finished(process, env)
+    assert done.verdict == (0, "pass", True)
+
+
 def test_many_slow_calls_end_at_the_deadline(eight: Machine) -> None:
     """Each within its limit, all together too long: what was read stands, the rest was not asked."""
     eight.nvml({call("Name", address): Change(delay_ms=450) for address in eight.cards()})
