@@ -1,6 +1,7 @@
 """The start: a live command begins its scan before anything heavy is imported, then the command line takes over."""
 
 import gc
+import signal
 import sys
 
 LIVE = ("run", "collect", "info", "doctor")
@@ -9,6 +10,8 @@ NOT_ALL = ("--replay", "--root", "--driver-root", "--deadline", "--gpus", "--hel
 
 def main() -> None:
     """Run gpuscan."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a scan to end, it ends the program and needs no traceback
     gc.disable()  # one short run; collecting its garbage would cost more than it frees
     arguments = sys.argv[1:]
     if arguments == ["--version"]:

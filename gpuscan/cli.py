@@ -281,7 +281,7 @@ def start(scanner: Any) -> None:
     """Run the command line; *scanner* is the scan that has begun already, or None."""
     _only_what_is_called(sys.argv[1:2])
     try:
-        code = app(obj=scanner, standalone_mode=False)
+        code = app(obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
         print(*(f"gpuscan: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
         code = _broken_codes()[0]

@@ -102,5 +102,5 @@ def _warnings(recording: Recording) -> Iterable[str]:
     if not is_unread(node.gpus) and not node.gpus:
         yield "no NVIDIA card is on PCI"
     log = node.kernel_log
-    if not is_unread(log) and not log.whole:
+    if not is_unread(log) and not is_unread(log.whole) and not log.whole:
         yield f"the kernel log reaches back to {log.covered_from_s:.0f} s after boot only"

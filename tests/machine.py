@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +42,11 @@ def call(name: str, address: str, arguments: str = "") -> str:
 def card(address: str) -> str:
     """Return the key of all of a card's calls, for a scenario's changes."""
     return f"nvml:*({address})"
+
+
+def cards_of(recording: Recording) -> list[str]:
+    """Return the addresses of the cards that NVML was asked for, in their order."""
+    return [reading.key.partition("(")[2][:-1] for reading in recording if "HandleByPciBusId(" in reading.key]
 
 
 def lay_out(recording: Recording, root: Path) -> None:
@@ -155,24 +159,27 @@ class Machine:
         own = environment(self.library, self.scenario, self.log) if self.library else dict(os.environ)
         return {**own, "GPUSCAN_LIMITS": limits, MARK: str(uuid.uuid4())}
 
-    def command(self, *words: str, wrapper: Sequence[str] = ()) -> list[str]:
-        """Return the command line; *wrapper* is put before the interpreter, or is a script to be run by it instead."""
-        return [*wrapper, sys.executable, "-m", "gpuscan", *words, "--root", str(self.root)]
+    def command(self, *words: str, before: Sequence[str] = (), script: str = "") -> list[str]:
+        """Return the command line, *before* put before it; *script* is Python to run in place of gpuscan's own start."""
+        start = ["-c", script] if script else ["-m", "gpuscan"]
+        return [*before, sys.executable, *start, *words, "--root", str(self.root)]
 
-    def start(self, *words: str, env: Mapping[str, str], wrapper: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        whole = self.command(*words, wrapper=wrapper)
-        return subprocess.Popen(whole, env=env, stdout=pipe, stderr=pipe, text=True, errors="surrogateescape", **options)
+        return subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, errors="surrogateescape", **options)
 
-    def run(self, *words: str, limits: str = LIMITS, wrapper: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Done:
+    def scan(self, *words: str) -> tuple[str, ...]:
+        """Return the words of a run in JSON that keeps its recording."""
+        return ("run", "--format", "json", "--record", str(self.file), *words)
+
+    def run(self, *words: str, limits: str = LIMITS, env: Mapping[str, str] | None = None, **how: Any) -> Done:
         """Run `gpuscan run` in JSON, keep its recording, and see that none of its processes is left."""
-        words = ("run", "--format", "json", "--record", str(self.file), *words)
-        return self.plain(*words, limits=limits, wrapper=wrapper, env=env)
+        return self.plain(*self.scan(*words), limits=limits, env=env, **how)
 
-    def plain(self, *words: str, limits: str = LIMITS, wrapper: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Done:
+    def plain(self, *words: str, limits: str = LIMITS, env: Mapping[str, str] | None = None, **how: Any) -> Done:
         """Run any command of gpuscan."""
         whole = {**self.env(limits), **(env or {})}
-        with self.start(*words, env=whole, wrapper=wrapper) as process:
+        with self.start(self.command(*words, **how), whole) as process:
             return finished(process, whole)
 
     @property
@@ -183,6 +190,17 @@ class Machine:
     def unread(self, kind: str) -> list[str]:
         """The NVML keys that the last run could not read for this reason, in the order in which that became known."""
         return [r.key for r in self.recorded if r.error is not None and r.error.kind == kind and r.key.startswith("nvml:")]
+
+    def cards(self) -> list[str]:
+        """The addresses of the cards, in their order."""
+        return cards_of(self.recording)
+
+    def read_all_but(self, *addresses: str) -> bool:
+        """Whether the last run read all of the other cards; an index moves up where a card before it is gone."""
+        last = self.recorded
+        others = [address for address in self.cards() if address not in addresses]
+        wanted = [r for r in self.recording if any(address in r.key for address in others) and r.key.startswith("nvml:")]
+        return bool(wanted) and all(last.get(r.key) == r.value for r in wanted if "GetIndex(" not in r.key)
 
     def calls(self, address: str = "") -> list[str]:
         """The calls made, of one card if named: symbols."""
@@ -233,5 +251,9 @@ def end_all(mark: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def is_pipe(path: Path) -> bool:
-    return stat.S_ISFIFO(path.stat().st_mode)
+def wait_for(condition: Callable[[], object]) -> None:
+    """Return once the condition holds; fail if it does not come to hold."""
+    ends = time.monotonic() + ENOUGH_S
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

@@ -9,6 +9,7 @@ from pathlib import Path
 from nodes_synthetic import VARIANTS
 
 from gpuscan import collectors, commands, profile, suite, verdict
+from gpuscan.facts import Node
 from gpuscan.outcome import ACTIONS, Action, Report, Result, Status
 from gpuscan.recording import Recording, load
 
@@ -40,11 +41,13 @@ def profile_named(name: str) -> profile.Profile:
 
 def judged(recording: Recording, profile_name: str = "") -> Report:
     """The report on a recording by the profile named, else by its own, else by the one that matches (`auto`)."""
-    node = collectors.node(recording)
-    name = profile_name or str(recording.meta.get("profile", "auto"))
-    chosen = profile.choose(node)[0] if name == "auto" else profile_named(name)
-    run = {"profile": chosen.name}
-    return verdict.judge(verdict.Case(node, chosen, checks(), run=run))
+    return judged_facts(collectors.node(recording), profile_name or str(recording.meta.get("profile", "auto")))
+
+
+def judged_facts(node: Node, profile_name: str) -> Report:
+    """The report on a node's facts."""
+    chosen = profile.choose(node)[0] if profile_name == "auto" else profile_named(profile_name)
+    return verdict.judge(verdict.Case(node, chosen, checks(), run={"profile": chosen.name}))
 
 
 def told(result: Result) -> str:

@@ -17,22 +17,7 @@ from gpuscan.recording import Recording, load, patch
 
 A, B = "0000:43:00.0", "0000:c3:00.0"  # SXM1 in slot 22 and SXM5 in slot 26
 OTHERS = 7
-HANDLE = "nvmlDeviceGetHandleByPciBusId_v2"
 Make = Callable[[Recording], Machine]
-
-
-def recovered(machine: Machine, address: str) -> bool:
-    """Whether the last run read all that the recording has of a card; its index moves up where one before it is gone."""
-    wanted = [r for r in machine.recording if r.key.startswith("nvml:") and address in r.key and "GetIndex(" not in r.key]
-    return bool(wanted) and all(machine.recorded.get(reading.key) == reading.value for reading in wanted)
-
-
-def cards(machine: Machine) -> list[str]:
-    return [reading.key.partition("(")[2][:-1] for reading in machine.recording if "HandleByPciBusId(" in reading.key]
-
-
-def others_are_read(machine: Machine, *addresses: str) -> bool:
-    return all(recovered(machine, address) for address in cards(machine) if address not in addresses)
 
 
 def test_eight_healthy_cards(eight: Machine) -> None:
@@ -41,8 +26,8 @@ def test_eight_healthy_cards(eight: Machine) -> None:
     assert done.report["run"]["profile"]["name"] == "h100-8x"
     assert done.report["findings"] == []
     assert done.err == ""
-    assert len(cards(eight)) == OTHERS + 1
-    assert others_are_read(eight)
+    assert len(eight.cards()) == OTHERS + 1
+    assert eight.read_all_but()
     fields = sum(symbol == "nvmlDeviceGetFieldValues" for symbol in eight.calls())
     assert fields == 2 * (OTHERS + 1), "one batch for the links and their number, one for the recovery action"
 
@@ -68,7 +53,7 @@ def test_one_card_that_does_not_answer(eight: Machine, changes: Mapping[str, Cha
     missing = eight.unread(kind)
     assert missing
     assert all(A in key for key in missing)
-    assert others_are_read(eight, A)
+    assert eight.read_all_but(A)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +67,7 @@ def test_nvml_does_not_start(eight: Machine, code: int, verdict: tuple[int, str]
     done = eight.run()
     assert done.verdict[:2] == verdict
     assert list(done.findings()) == [("driver.answers", "node")] * (verdict[0] == 20)
-    assert not others_are_read(eight)
+    assert not eight.read_all_but()
     assert eight.calls() == ["nvmlInitWithFlags"] * len(eight.calls()), "no card is asked"
 
 
@@ -148,16 +133,16 @@ def test_crash_costs_one_key(eight: Machine) -> None:
     assert eight.unread("garbled") == [key]
     assert "SIGSEGV" in eight.recorded.get(key).text
     assert eight.unread("blocked-behind") == []
-    assert others_are_read(eight, A)
+    assert eight.read_all_but(A)
     assert done.of("memory.no_row_remap_failed")["gpu:SXM1"] == "unknown"
     assert not list(eight.folder.glob("core*"))
 
 
 def test_crash_on_every_card(eight: Machine) -> None:
     """As a binding does that disagrees with the library."""
-    eight.nvml({call("RemappedRows", address): Change(crash=True) for address in cards(eight)})
+    eight.nvml({call("RemappedRows", address): Change(crash=True) for address in eight.cards()})
     assert eight.run().verdict == (3, "incomplete", False)
-    assert eight.unread("garbled") == [call("RemappedRows", address) for address in cards(eight)]
+    assert eight.unread("garbled") == [call("RemappedRows", address) for address in eight.cards()]
     assert eight.unread("blocked-behind") == []
 
 
@@ -180,7 +165,7 @@ def test_slow_card_is_asked_nothing_more(eight: Machine) -> None:
     missing = eight.unread("blocked-behind")
     assert missing
     assert all(A in key for key in missing)
-    assert others_are_read(eight, A)
+    assert eight.read_all_but(A)
 
 
 @pytest.mark.parametrize("words", [B, B.upper(), f"0000{B}", B[5:]])
@@ -218,7 +203,7 @@ def test_suspects_are_read_last(eight: Machine, code: int) -> None:
     done = eight.run()
     assert done.code != 0
     assert [row["subject"] for row in done.report["findings"]] == [f"incident:Xid {code} on SXM1"]
-    assert eight.order() == [*(address for address in cards(eight) if address != A), A]
+    assert eight.order() == [*(address for address in eight.cards() if address != A), A]
 
 
 @pytest.mark.parametrize(("second", "found"), [(0, False), (0x80, True)], ids=["flash", "lasting"])
@@ -236,7 +221,7 @@ def test_files_that_may_not_be_read(eight: Machine) -> None:
     """Denied is a kind of its own: the kernel log is not clean, it is not known."""
     for path in ("dev/kmsg", "sys/class/dmi/id/product_serial"):
         (eight.root / path).chmod(0)
-    done = eight.run(wrapper=(sys.executable, "-c", WITHOUT_OVERRIDE))
+    done = eight.run(before=(sys.executable, "-c", WITHOUT_OVERRIDE))
     assert done.verdict == (3, "incomplete", False)
     for key in ("kmsg:/dev/kmsg", "file:/sys/class/dmi/id/product_serial"):
         assert eight.recorded.get(key).kind == "no-permission"

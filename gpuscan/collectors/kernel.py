@@ -115,28 +115,40 @@ def _whole(value: Any) -> bool:
     return isinstance(first, str) and first.split(",", 2)[1:2] == ["0"]
 
 
+NO_JOURNAL = ("not-found", "not-recorded")  # a machine without a journal; any other lack hides what was in it
+
+
 def log(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any]:
-    """Make the kernel log's record and the incidents in it: Unread twice where no source could be read."""
+    """Make the kernel log's record and the incidents in it: Unread twice where no source could be read.
+
+    Where the ring buffer has wrapped and the journal should have the rest and cannot be read, what was found counts,
+    and having found nothing means nothing.
+    """
     ring = take(recording, KMSG, _ring_records)
-    whole = _whole(recording.get(KMSG))
-    used = [KMSG]
+    whole: Any = _whole(recording.get(KMSG))
+    used: tuple[str, ...] = (KMSG,)
     records = ring
-    if not whole and JOURNAL in recording:
+    if not whole:
         journal = take(recording, JOURNAL, _journal_records)
-        used.append(JOURNAL)
         if not is_unread(journal):
             records = _merge(journal, [] if is_unread(ring) else ring)
-            whole = bool(journal)
+            whole = str(recording.get(JOURNAL)).startswith("{")  # a long one was cut, and begins in mid-record
+            used = (JOURNAL,) if is_unread(ring) else (KMSG, JOURNAL)
         elif is_unread(ring) and DMESG in recording:
-            used.append(DMESG)
+            used = (DMESG,)
             records = take(recording, DMESG, _raw_records)
-    sources["kernel_log"] = sources["incidents"] = tuple(used)
+            whole = not is_unread(records) and records[0][0] == 0.0
+        elif journal.kind not in NO_JOURNAL:
+            whole = journal
+            used = (KMSG, JOURNAL)
+    sources["kernel_log"] = sources["incidents"] = used
     if is_unread(records):
         if records.kind == "no-permission":
             records = records._replace(text=f"{records.text}; it needs root or CAP_SYSLOG")
         return records, records
+    incidents = _incidents(records, gpus)
     covered = KernelLog(records[0][0] if records else 0.0, whole, len(records))
-    return covered, _incidents(records, gpus)
+    return covered, whole if is_unread(whole) and not incidents else incidents
 
 
 Record = tuple[float, str]  # seconds since boot, message
@@ -171,6 +183,8 @@ def _journal_records(value: Any) -> list[Record]:
         stamp_us = entry.get("_SOURCE_MONOTONIC_TIMESTAMP")
         if message and stamp_us and entry.get("_TRANSPORT", "kernel") == "kernel":
             records.append((int(stamp_us) / 1e6, message))
+    if not records:
+        raise ValueError("no record")  # a boot always leaves some
     return records
 
 
@@ -178,7 +192,10 @@ def _raw_records(value: Any) -> list[Record]:
     """Parse `dmesg --raw`: `<4>[   12.345678] message`."""
     shape = re.compile(r"<(\d+)>\[ *(\d+\.\d+)\] ?(.*)")
     hits = (shape.match(line) for line in text(value).splitlines())
-    return [(float(hit[2]), hit[3]) for hit in hits if hit and int(hit[1]) < 8]
+    records = [(float(hit[2]), hit[3]) for hit in hits if hit and int(hit[1]) < 8]
+    if not records:
+        raise ValueError("no record")
+    return records
 
 
 def _merge(journal: list[Record], ring: list[Record]) -> list[Record]:

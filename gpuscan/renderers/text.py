@@ -121,7 +121,7 @@ def fold(subjects: Sequence[str]) -> str:
         return subjects[0].replace(":", " ", 1).removeprefix("incident ")
     kind = subjects[0].partition(":")[0]
     names = [subject.partition(":")[2] for subject in subjects]
-    hits = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    hits = [re.fullmatch(r"(.*?)(0|[1-9]\d*)", name) for name in names]
     stems = {hit[1] for hit in hits if hit}
     if len(stems) == 1 and all(hits):
         return f"{kind} {stems.pop()}[{_ranges(sorted(int(hit[2]) for hit in hits if hit))}]"

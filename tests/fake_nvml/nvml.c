@@ -9,7 +9,8 @@
  *   device INDEX ADDRESS                               INDEX -1: only by address
  *   call SYMBOL ADDRESS ARGS CODE DELAY_MS [HEX...]    HEX: a result, "-" if empty
  *
- * ADDRESS and ARGS are "-" where there are none; DELAY_MS -1 hangs forever, -2 crashes.
+ * ADDRESS and ARGS are "-" where there are none; DELAY_MS -1 hangs forever, -2 crashes,
+ * -3 writes nonsense into every open file but the first three.
  * SYMBOL+ is what the call answers from the second time on.
  */
 #define _GNU_SOURCE
@@ -118,7 +119,10 @@ static int settle(const struct call *call)
 
     if (call->delay_ms == -2)
         raise(SIGSEGV);
-    while (call->delay_ms < 0)
+    for (int file = 3; call->delay_ms == -3 && file < 64; file++)
+        if (write(file, "{nonsense}\n", 11) < 0)
+            continue;
+    while (call->delay_ms == -1)
         pause();
     while (nanosleep(&left, &left) != 0 && errno == EINTR)
         ;

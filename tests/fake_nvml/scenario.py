@@ -12,7 +12,7 @@ from . import calls
 from .encode import encode, encode_field
 
 SUCCESS, NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND, UNKNOWN = 0, 3, 6, 13, 999
-HANG, CRASH = -1, -2  # as delays
+HANG, CRASH, SCRIBBLE = -1, -2, -3  # as delays
 
 # NVML's code for each kind of unread reading, where the recording does not carry the code itself.
 _CODES = {
@@ -38,7 +38,8 @@ class Change:
 
     A whole card is the key ``nvml:*(0000:1b:00.0)``: there ``handle=True`` includes opening the
     card, and ``absent=True`` takes the card out of the node altogether. ``then`` is the value from
-    the second time on that one process asks; ``crash=True`` ends that process as a bad pointer does.
+    the second time on that one process asks; ``crash=True`` ends that process as a bad pointer does,
+    ``scribble=True`` writes nonsense into all that the process has open.
     """
 
     value: Any = _UNCHANGED
@@ -48,6 +49,7 @@ class Change:
     absent: bool = False
     handle: bool = False
     crash: bool = False
+    scribble: bool = False
     then: Any = _UNCHANGED
 
 
@@ -77,8 +79,8 @@ class Outcome:
             outcome = replace(outcome, code=change.code)
         if change.hang:
             return replace(outcome, delay_ms=HANG)
-        if change.crash:
-            return replace(outcome, delay_ms=CRASH)
+        if change.crash or change.scribble:
+            return replace(outcome, delay_ms=CRASH if change.crash else SCRIBBLE)
         return replace(outcome, delay_ms=change.delay_ms or outcome.delay_ms)
 
 
