@@ -56,3 +56,10 @@ def bench(session: nox.Session) -> None:
     """Print the ratios of the design's section 10, all measured in this run."""
     session.install("-e", ".[dev]")
     session.run("python", "tests/bench.py", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """List the changes in the judging code that no test notices; takes minutes."""
+    session.install("-e", ".[dev]")
+    session.run("python", "tests/mutants.py", *session.posargs)

@@ -98,7 +98,7 @@ RECOVERY_ACTIONS = {
     0: Action.NONE,
     1: Action.RESET_GPU,
     2: Action.REBOOT,
-    3: Action.INVESTIGATE,  # drain P2P: NVIDIA calls it no fault of the card by itself
+    3: Action.MONITOR,  # drain P2P: NVIDIA calls it no fault of the card by itself
     4: Action.RESET_GPU,
     5: Action.FIX_CONFIG,  # recover the IMEX domain: a service
     6: Action.RESET_GPU,

@@ -141,7 +141,7 @@ def test_the_words_of_others_are_all_mapped() -> None:
     }
     assert sorted(RECOVERY_ACTIONS) == list(range(8))
     assert [RECOVERY_ACTIONS[n].value for n in range(8)] == [
-        "none", "reset-gpu", "reboot", "investigate", "reset-gpu", "fix-config", "reset-gpu", "power-cycle",
+        "none", "reset-gpu", "reboot", "monitor", "reset-gpu", "fix-config", "reset-gpu", "power-cycle",
     ]  # fmt: skip
 
 

@@ -53,13 +53,21 @@ def _leave_parent(requests: int, answers: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
-    first, second = sorted((requests, answers))
-    for start, end in ((3, first), (first + 1, second), (second + 1, os.sysconf("SC_OPEN_MAX"))):
-        os.closerange(start, end)
+    for fd in _open_files():
+        if fd > 2 and fd not in (requests, answers):
+            os.closerange(fd, fd + 1)  # which minds no descriptor that is closed already
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash in NVML is told, not dumped where the user stands
     source.die_with_parent()
+
+
+def _open_files() -> list[int]:
+    """List the open descriptors: closing all up to the limit may mean a thousand million on kernels before 5.9."""
+    try:
+        return list(map(int, os.listdir("/proc/self/fd")))
+    except OSError:
+        return list(range(1024))
 
 
 def _serve(kind: str, requests: int, answers: int) -> None:
