@@ -91,8 +91,9 @@ def test_rows_are_left_to_remap(gpu: Gpu, profile: Profile) -> None:
 @check(action=Action.MONITOR, needs="driver.every_card_answers", source=f"{GUIDE}: no threshold is set", impact="none")
 def test_every_bank_has_a_spare_row(gpu: Gpu) -> None:
     """Every memory bank has a spare row left for the next faulty one."""
-    if gpu.spare_rows.none:
-        warn(f"{gpu.spare_rows.none} memory banks have no spare row left: the next faulty row there is an RMA")
+    banks = gpu.spare_rows.none
+    if banks:
+        warn(f"{banks} memory banks have no spare row left: the next faulty row there is an RMA", observed=banks, expected=0)
 
 
 @check(

@@ -9,7 +9,7 @@ SOURCE = "NVML clocks event reasons; NVIDIA GPU debug guidelines: cooling and po
 def test_no_hardware_slowdown(gpu: Gpu) -> None:
     """The card is not slowed down by its temperature."""
     if gpu.clock_reasons.hw_thermal:
-        fail(f"hardware thermal slowdown at {gpu.temperature.core_c} °C: airflow, heat sink or cold plate", observed="hw_thermal")
+        fail(f"hardware thermal slowdown{_warmth(gpu)}: airflow, heat sink or cold plate", observed="hw_thermal")
 
 
 @check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
@@ -54,4 +54,9 @@ def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
 def test_no_software_slowdown(gpu: Gpu) -> None:
     """The driver does not slow the card down for its temperature."""
     if gpu.clock_reasons.sw_thermal:
-        warn(f"software thermal slowdown at {gpu.temperature.core_c} °C: the room or the airflow", observed="sw_thermal")
+        warn(f"software thermal slowdown{_warmth(gpu)}: the room or the airflow", observed="sw_thermal")
+
+
+def _warmth(gpu: Gpu) -> str:
+    """Tell the temperature where it was read: the slowdown is a fault without it, too."""
+    return "".join(f" at {now} °C" for _, now in read([gpu], "temperature.core_c"))

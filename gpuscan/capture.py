@@ -57,7 +57,7 @@ GPU_FACTS: dict[str, Callable[[Gpu], Any]] = {
     "memory_mib": lambda card: card.memory_mib,
     "pcie_width": lambda card: card.pcie.width,
     "pcie_generation": lambda card: card.pcie.max_generation,
-    "nvlinks": lambda card: card.nvlinks if is_unread(card.nvlinks) else len(card.nvlinks),
+    "nvlinks": lambda card: _active(card),
     "nvlink_rate_mb_s": lambda card: _slowest(card),
     "power_limit_w": lambda card: card.power.limit_w,
     "ecc": lambda card: card.ecc_mode if is_unread(card.ecc_mode) else card.ecc_mode.current,
@@ -66,6 +66,13 @@ GPU_FACTS: dict[str, Callable[[Gpu], Any]] = {
     "vbios": lambda card: card.vbios if is_unread(card.vbios) else f"=={card.vbios}",
     "fabric": lambda card: card.fabric if is_unread(card.fabric) else card.fabric.state == 3 or None,
 }
+
+
+def _active(card: Gpu) -> Any:
+    """Return how many links are up: what all cards lack is so by design, or another check has refused the node."""
+    if is_unread(card.nvlinks) or any(is_unread(link.active) for link in card.nvlinks):
+        return None
+    return sum(link.active for link in card.nvlinks)
 
 
 def _slowest(card: Gpu) -> Any:
@@ -96,13 +103,24 @@ def _infiniband(node: Node) -> dict[str, Any]:
 
 def _capabilities(cards: Sequence[Gpu]) -> list[str]:
     """Return the facts that every card gave: from now on "not supported" there is unknown."""
-    return [name for name in CAPABILITIES if all(_whole(getattr(card, name, None)) for card in cards)]
+    given = [name for name in CAPABILITIES if all(_whole(_fact(card, name)) for card in cards)]
+    return [name for name in given if name.partition(".")[0] not in given or "." not in name]
+
+
+def _fact(card: Gpu, name: str) -> Any:
+    """Return a card's fact by its name, of links that of each: `nvlinks.active`."""
+    record, _, fact = name.partition(".")
+    value: Any = getattr(card, record, None)
+    if not fact or value is None or is_unread(value):
+        return value
+    return getattr(value, fact) if hasattr(value, "_fields") else tuple(getattr(item, fact) for item in value)
 
 
 def _whole(value: Any) -> bool:
+    """Tell whether a fact was read, with all that is in it; what was read once shows no growth and is there all the same."""
     if value is None or is_unread(value):
-        return False
-    return not hasattr(value, "_fields") or not any(is_unread(item) and item.kind == "not-supported" for item in value)
+        return is_unread(value) and value.kind == "not-recorded"
+    return not isinstance(value, tuple) or all(_whole(item) for item in value)
 
 
 def _plain(value: Any) -> Any:

@@ -204,25 +204,45 @@ def write_beside(path: str, data: bytes) -> None:
 def patch(recording: Recording, changes: Mapping[str, Any], log: Iterable[str] = ()) -> Recording:
     """Return a copy in which each key or glob of *changes* reads otherwise, and the kernel logged *log* too.
 
-    A change is a value, `{"error": [kind, text]}` (a return code may follow), or None to remove the reading from the recording.
+    A change is a value, `{"error": [kind, text]}` (a return code may follow), or None to remove the reading from the recording;
+    it holds for every reading of its key. `{"samples": [a, b]}` gives the key as many readings as there are changes in the
+    list, and `{"growth": n}` two: its first value, and that value grown by n.
     A glob changes every key that matches; a key without a wildcard that was never asked is added.
     """
-    readings = [_changed(reading, changes) for reading in recording]
-    kept = [reading for reading in readings if reading is not None]
+    kept = [reading for key in recording.keys() for reading in _changed(recording.all(key), changes)]  # noqa: SIM118
     for key, change in changes.items():
         if "*" not in key and key not in recording and change is not None:
-            kept.append(_as_changed(Reading(key, None), change))
+            kept += _sampled([Reading(key, None)], change)
     lines = list(log)
     if lines:
         kept = [_with_log(reading, lines) for reading in kept]
     return Recording(recording.meta, recording.scope, kept)
 
 
-def _changed(reading: Reading, changes: Mapping[str, Any]) -> Reading | None:
+def _changed(readings: list[Reading], changes: Mapping[str, Any]) -> list[Reading]:
+    """Return the readings of one key as the first change that names it leaves them."""
     for key, change in changes.items():
-        if reading.key == key or ("*" in key and fnmatchcase(reading.key, key)):
-            return None if change is None else _as_changed(reading, change)
-    return reading
+        if readings[0].key == key or ("*" in key and fnmatchcase(readings[0].key, key)):
+            return [] if change is None else _sampled(readings, change)
+    return readings
+
+
+def _sampled(readings: list[Reading], change: Any) -> list[Reading]:
+    first, last = readings[0], readings[-1]
+    if isinstance(change, dict) and set(change) == {"growth"}:
+        change = {"samples": [first.value, _grown(first.value, change["growth"])]}
+    if isinstance(change, dict) and set(change) == {"samples"}:
+        places = [first, *(last for _ in change["samples"][1:])]
+        return [_as_changed(reading, sample) for reading, sample in zip(places, change["samples"], strict=True)]
+    return [_as_changed(reading, change) for reading in readings]
+
+
+def _grown(value: Any, by: int) -> Any:
+    """Return a counter's value grown: a number, or a file whose last word is one."""
+    if isinstance(value, str):
+        head, number, tail = re.fullmatch(r"(.*?)(\d+)(\s*)", value, re.DOTALL).groups()  # type: ignore[union-attr]
+        return f"{head}{int(number) + by}{tail}"
+    return value + by
 
 
 def _as_changed(reading: Reading, change: Any) -> Reading:

@@ -1,5 +1,6 @@
 """From node, profile and checks to a report: run each check, explain echoes by their root, conclude."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,6 +16,10 @@ NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident"
 MAY_LACK = ("driver.confidential_compute",)
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]
+OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
+    "driver.confidential_compute", "driver.flavour", "gpu.compute_mode", "gpu.persistence", "gpu.slots", "gpu.vbios",
+    "infiniband.firmware", "infiniband.hcas", "kernel.gpudirect_rdma", "kernel.modules", "limits.temperature_spread_c",
+)  # fmt: skip
 EVERY_CARD_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no card lacks these
 
 
@@ -140,15 +145,20 @@ def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> 
 def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
     """Tell whether a lack is a skip: outside the scope, or a thing that this hardware or driver does not have."""
     if unread.kind == "not-supported":
-        fact = capability(path)
         may_lack = path.startswith("gpus[") or path in MAY_LACK
-        return may_lack and fact not in profile.data["capabilities"] and fact not in EVERY_CARD_GIVES
+        return may_lack and not any(_covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES))
     return unread.kind in HARMLESS
 
 
+def _covered(path: str, asked: str) -> bool:
+    """Tell whether a capability asks for the fact at *path*: `nvlinks` for all of a link, `nvlinks.active` for that alone."""
+    fact = f"{capability(path)}."
+    return fact.startswith(f"{asked}.") or f"{asked}.".startswith(fact)
+
+
 def capability(path: str) -> str:
-    """Return the fact of a card that a path leads to: `gpus[SXM6].pcie.width` is `pcie`."""
-    return path.split("].", 1)[-1].split(".")[0].split("[")[0]
+    """Return the fact of a card that a path leads to, without numbers: `gpus[SXM6].nvlinks[3].active` is `nvlinks.active`."""
+    return re.sub(r"\[[^]]*\]", "", path.partition("].")[2] or path.removeprefix("driver."))
 
 
 def _said(missing: Sequence[tuple[str, Unread]]) -> str:
@@ -159,7 +169,7 @@ def _said(missing: Sequence[tuple[str, Unread]]) -> str:
 
 
 def _open(expectation: str, profile: Profile) -> tuple[Status, str]:
-    if profile.vouches:
+    if profile.vouches or expectation in OF_CHOICE:
         return Status.SKIP, f"not judged: profile {profile.name} leaves {expectation} open"
     return Status.UNKNOWN, f"nothing says what {expectation} should be here: name a profile, or --set {expectation}=…"
 

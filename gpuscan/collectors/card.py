@@ -21,6 +21,7 @@ from gpuscan.facts import (
     Sram,
     Temperature,
     Throttled,
+    Unread,
     is_unread,
 )
 from gpuscan.recording import Recording
@@ -47,9 +48,11 @@ class Ask(NamedTuple):
 
     def fact_of(self, recording: Recording, address: str) -> Any:
         """Return the fact for one card, or Unread."""
-        if self.twice:
-            return counter(recording, self.key(address), self.parse, self.since)
-        return take(recording, self.key(address), self.parse, self.since)
+        taken = counter if self.twice else take
+        fact = taken(recording, self.key(address), self.parse, self.since)
+        if self.call.startswith("/") and is_unread(fact) and fact.kind == "not-found":
+            return fact._replace(kind="not-supported", text="the kernel counts no such errors of this device")
+        return fact
 
 
 class Group(NamedTuple):
@@ -152,6 +155,11 @@ def _celsius(value: Any) -> int:
     return count(value)
 
 
+def _memory_celsius(value: Any) -> Any:
+    """A card without a sensor in its memory says 0."""
+    return count(value) or Unread("", "not-supported", "0: no sensor")
+
+
 OWN = (
     Ask("nvml_index", "nvmlDeviceGetIndex", count),
     Ask("minor", "nvmlDeviceGetMinorNumber", count),
@@ -168,14 +176,14 @@ OWN = (
     Ask("mig_mode", "nvmlDeviceGetMigMode", _mode),
     Ask("persistence", "nvmlDeviceGetPersistenceMode", flag),
     Ask("compute_mode", "nvmlDeviceGetComputeMode", count),
-    Ask("processes", "nvmlDeviceGetComputeRunningProcesses", _processes),
+    Ask("processes", "nvmlDeviceGetComputeRunningProcesses", _processes, since=535),
     Ask("sram", "nvmlDeviceGetSramEccErrorStatus", _sram, since=535),
     Ask("remapped_rows", "nvmlDeviceGetRemappedRows", _rows, since=450),
     Ask("spare_rows", "nvmlDeviceGetRowRemapperHistogram", _spares, since=460),
     Ask("unrepairable_memory", "nvmlDeviceGetUnrepairableMemoryFlag_v1", flag, since=590),
     Ask("repair", "nvmlDeviceGetRepairStatus", _repair, since=580),
     Ask("recovery_action", FIELD, count, ",230,0", since=565),
-    Ask("fabric", "nvmlDeviceGetGpuFabricInfoV", _fabric, since=535),
+    Ask("fabric", "nvmlDeviceGetGpuFabricInfoV", _fabric, since=550),
     Ask("performance_state", "nvmlDeviceGetPerformanceState", count),
 )
 GROUPS = (
@@ -231,7 +239,7 @@ GROUPS = (
         Temperature,
         (
             Ask("core_c", "nvmlDeviceGetTemperature", _celsius, ",0"),
-            Ask("memory_c", FIELD, _celsius, ",82,0"),
+            Ask("memory_c", FIELD, _memory_celsius, ",82,0"),
             Ask("slowdown_c", "nvmlDeviceGetTemperatureThreshold", _celsius, ",1"),
             Ask("memory_max_c", "nvmlDeviceGetTemperatureThreshold", _celsius, ",2"),
         ),
@@ -300,5 +308,8 @@ def _clock_reasons(recording: Recording, address: str) -> Any:
     bits = counter(recording, CLOCKS.key(address), CLOCKS.parse, CLOCKS.since, join=lambda first, last: first & last)
     if is_unread(bits):
         return bits
-    held = bits.total if is_unread(bits.growth) else bits.growth
+    once = is_unread(bits.growth) and bits.growth.kind == "not-recorded"
+    held: Any = bits.total if once else bits.growth
+    if is_unread(held):  # a sample that came to nothing shows nothing
+        return held
     return ClockReasons(*(bool(held & bit) for bit in (0x2, 0x8, 0x10, 0x20, 0x40, 0x80)))

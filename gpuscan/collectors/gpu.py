@@ -48,7 +48,7 @@ def scope() -> list[str]:
 def again(known: Recording) -> list[str]:
     """Return the counters of the cards that are read a second time, those of one call together."""
     found = _on_pci(known)
-    addresses = _enumerated(known) if is_unread(found) else found
+    addresses = _enumerated(known) if is_unread(found) or not found else found
     return [ask.key(address) for address in addresses for ask in card.EVERY if ask.twice]
 
 

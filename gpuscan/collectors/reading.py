@@ -27,9 +27,10 @@ def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int
 def parsed(key: str, value: Any, parse: Callable[[Any], Any]) -> Any:
     """Return *value* as *parse* makes it, or Unread `garbled` where it makes no sense."""
     try:
-        return parse(value)
+        made = parse(value)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration):
         return Unread(key, "garbled", f"makes no sense: {value!r:.80}")
+    return made._replace(key=key) if is_unread(made) else made
 
 
 def counter(
@@ -37,11 +38,11 @@ def counter(
     key: str,
     parse: Callable[[Any], Any],
     since: int = 0,
-    join: Callable[[int, int], int] = lambda first, last: last - first,
+    join: Callable[[int, int], int] = lambda first, last: last - first if last >= first else last,
 ) -> Any:
     """Return a `Counter` of the readings of *key*: the newest total, and first and last joined (their difference).
 
-    One reading alone shows no growth.
+    One reading alone shows no growth; a counter that fell was set back, and has grown to what it is since.
     """
     newest = take(recording, key, parse, since)
     if is_unread(newest):
