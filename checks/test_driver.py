@@ -76,7 +76,7 @@ def test_one_gsp_firmware(node: Node) -> None:
         fail(f"the GSP firmware is not the driver's {driver}: {told}", culprits=[gpu for gpu, _ in others], expected=driver)
 
 
-@check(action=Action.MONITOR, needs="driver.every_card_answers", impact="performance")
+@check(action=Action.MONITOR, needs=("driver.every_card_answers", "driver.vbios_is_expected"), impact="performance")
 def test_one_vbios(node: Node) -> None:
     """All cards carry one VBIOS version."""
     others = odd(read(node.gpus, "vbios"))

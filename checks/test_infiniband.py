@@ -55,7 +55,7 @@ def test_firmware_is_expected(port: Port, profile: Profile) -> None:
         fail(f"firmware {version} is not {allowed}", observed=version, expected=allowed)
 
 
-@check(action=Action.MONITOR, impact="performance")
+@check(action=Action.MONITOR, needs=("infiniband.every_port_is_there", "infiniband.firmware_is_expected"), impact="performance")
 def test_one_firmware(node: Node) -> None:
     """HCAs of one board type run one firmware version."""
     boards: dict[str, list[tuple[Port, str]]] = {}

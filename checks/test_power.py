@@ -21,7 +21,7 @@ def test_limit_is_not_lowered(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown"),
     source="NVML performance policies: board limit, reliability and thermal; the power policy is normal under load",
     impact="performance",
     jobs=True,

@@ -19,7 +19,13 @@ def test_no_power_brake(gpu: Gpu) -> None:
         fail("the power brake is on: power supplies, power cabling or the rack's limit", observed="power_brake")
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
+@check(
+    action=Action.INSPECT,
+    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown"),
+    source=SOURCE,
+    impact="performance",
+    jobs=True,
+)
 def test_core_is_below_its_limit(gpu: Gpu) -> None:
     """The core is cooler than the temperature at which the card slows itself down."""
     now, limit = gpu.temperature.core_c, gpu.temperature.slowdown_c
@@ -35,7 +41,12 @@ def test_memory_is_below_its_limit(gpu: Gpu) -> None:
         fail(f"the memory is at {now} °C, its limit is {limit}", observed=now, expected=f"<{limit}")
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", impact="performance", jobs=True)
+@check(
+    action=Action.INSPECT,
+    needs=("driver.every_card_answers", "thermal.core_is_below_its_limit"),
+    impact="performance",
+    jobs=True,
+)
 def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
     """No card is much warmer than the coolest: one that stands out sits badly on its heat sink or in its air.
 
@@ -50,7 +61,12 @@ def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
         warn(f"warmer than the coolest card ({coolest} °C) by more than {limit} °C: {told}", culprits=[gpu for gpu, _ in hot])
 
 
-@check(action=Action.MONITOR, needs="driver.every_card_answers", source=SOURCE, impact="performance")
+@check(
+    action=Action.MONITOR,
+    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown"),
+    source=SOURCE,
+    impact="performance",
+)
 def test_no_software_slowdown(gpu: Gpu) -> None:
     """The driver does not slow the card down for its temperature."""
     if gpu.clock_reasons.sw_thermal:

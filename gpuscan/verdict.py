@@ -130,6 +130,11 @@ def _eased(one: Check, finding: Finding) -> Finding:
     return finding._replace(severity=Status.WARN) if one.mark.jobs or finding.urgency == "next-idle" else finding
 
 
+def _waits(one: Check) -> bool:
+    """Tell whether what a check finds only warns on a busy node."""
+    return one.mark.jobs or one.mark.urgency == "next-idle"
+
+
 def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> tuple[Status, str]:
     """Derive the status: a proven failure, else what was not read, else a warning, else a pass."""
     if any(finding.severity is Status.FAIL for finding in findings):
@@ -191,7 +196,8 @@ def _wrong(result: Result, case: Case) -> bool:
 
 def _explain(results: list[Result], case: Case, needs: Needs) -> list[Result]:
     """Turn the echoes of a failed need into skips; a proven failure with a heavier action is no echo."""
-    wrong = [result for result in results if _wrong(result, case)]
+    eased = {one.id for one in case.checks if case.busy and _waits(one)}
+    wrong = [r for r in results if _wrong(r, case) or (r.status is Status.WARN and r.check in eased)]
     explained = []
     for result in results:
         roots = [root for root in wrong if root.check in needs[result.check] and _same_place(root, result, wrong)]
@@ -214,6 +220,8 @@ def _same_place(root: Result, result: Result, wrong: Sequence[Result]) -> bool:
 
 
 def _covers(root: Result, result: Result) -> bool:
+    if root.status is Status.WARN:  # what jobs cause explains no more than other warnings
+        return result.status is Status.WARN
     if root.status is Status.UNKNOWN:
         return result.status is Status.UNKNOWN
     return result.status is not Status.FAIL or worst_action((result,)).rank <= worst_action((root,)).rank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -34,20 +35,22 @@ def checks() -> tuple[suite.Check, ...]:
 
 
 @cache
-def profile_named(name: str) -> profile.Profile:
-    """A bundled profile."""
-    return profile.load(name)
+def profile_named(name: str, settings: tuple[str, ...] = ()) -> profile.Profile:
+    """A bundled profile, with `--set` changes."""
+    return profile.load(name, settings)
 
 
-def judged(recording: Recording, profile_name: str = "") -> Report:
+def judged(recording: Recording, profile_name: str = "", settings: Sequence[str] = (), *, busy: bool = False) -> Report:
     """The report on a recording by the profile named, else by its own, else by the one that matches (`auto`)."""
-    return judged_facts(collectors.node(recording), profile_name or str(recording.meta.get("profile", "auto")))
+    name = profile_name or str(recording.meta.get("profile", "auto"))
+    return judged_facts(collectors.node(recording), name, tuple(settings), busy=busy)
 
 
-def judged_facts(node: Node, profile_name: str) -> Report:
+def judged_facts(node: Node, profile_name: str, settings: tuple[str, ...] = (), *, busy: bool = False) -> Report:
     """The report on a node's facts."""
-    chosen = profile.choose(node)[0] if profile_name == "auto" else profile_named(profile_name)
-    return verdict.judge(verdict.Case(node, chosen, checks(), run={"profile": chosen.name}))
+    auto = profile_name == "auto"
+    chosen = profile.choose(node, settings)[0] if auto else profile_named(profile_name, settings)
+    return verdict.judge(verdict.Case(node, chosen, checks(), run={"profile": chosen.name}, busy=busy))
 
 
 def told(result: Result) -> str:

@@ -24,7 +24,8 @@ SHARED_FACTS = HERE.parents[1] / "shared" / "facts" / "xid_catalog.yaml"
 def faulty(name: str) -> Report:
     """The report on a planted fault."""
     fault = FAULTS[name]
-    return judged(patch(base(fault["base"]), fault.get("set", {}), fault.get("log", ())), fault.get("profile", ""))
+    recording = patch(base(fault["base"]), fault.get("set", {}), fault.get("log", ()))
+    return judged(recording, fault.get("profile", ""), fault.get("settings", ()), busy=fault.get("context") == "busy")
 
 
 def findings(report: Report) -> dict[str, str]:
@@ -46,7 +47,7 @@ def test_is_found_and_given_its_action(name: str) -> None:
 def test_changes_what_is_there(name: str) -> None:
     """A key that matches nothing would make a fault look harmless."""
     fault = FAULTS[name]
-    assert set(fault) <= {"about", "base", "profile", "set", "log", "expect"}
+    assert set(fault) <= {"about", "base", "profile", "settings", "context", "set", "log", "expect"}
     assert set(fault["expect"]) <= {"exit", "verdict", "findings", "unknown"}
     assert fault["base"] in NAMES
     keys = list(base(fault["base"]).keys())
