@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuscan import __version__, profile
 from gpuscan.errors import UsageError
-from gpuscan.facts import Gpu, Node, is_unread
+from gpuscan.facts import Counter, Gpu, Node, is_unread
 
 FEWEST_TO_FOLD = 3
 CAPABILITIES = profile.schema()["properties"]["capabilities"]["items"]["enum"]
@@ -117,9 +117,11 @@ def _fact(card: Gpu, name: str) -> Any:
 
 
 def _whole(value: Any) -> bool:
-    """Tell whether a fact was read, with all that is in it; what was read once shows no growth and is there all the same."""
+    """Tell whether a fact was read, with all that is in it; a counter that was read once is there without its growth."""
     if value is None or is_unread(value):
-        return is_unread(value) and value.kind == "not-recorded"
+        return False
+    if isinstance(value, Counter):
+        return not is_unread(value.total)
     return not isinstance(value, tuple) or all(_whole(item) for item in value)
 
 

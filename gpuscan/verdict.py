@@ -110,6 +110,8 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str,
     status, reason = _status(one, findings, book, case)
     if answer.not_judged and status is Status.PASS:
         status, reason = _open(answer.not_judged, case.profile)
+    if status is Status.PASS and _of_nothing(book):
+        status, reason = Status.SKIP, "does not apply: nothing in this node to compare"
     if book.left_out and status is Status.PASS:
         status, reason = Status.SKIP, f"explained by {quiet[book.left_out[0]]}"
     return Result(
@@ -124,6 +126,11 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str,
         unread=tuple(book.missing),
         traceback=answer.crash,
     )
+
+
+def _of_nothing(book: Book) -> bool:
+    """Tell whether a check saw nothing but an empty list of parts, which no expectation asked for."""
+    return bool(book.reads) and all(seen.fact in ("gpus", "ports") and not seen.value for seen in book.reads)
 
 
 def _eased(one: Check, finding: Finding) -> Finding:

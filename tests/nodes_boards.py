@@ -177,7 +177,7 @@ class Site(NamedTuple):
     base: str = "0KK0RG"
     driver: str = "580.159.04"
     flavour: str = "open"
-    hcas: tuple[str, ...] = tuple(f"mlx5_{number}" for number in range(8))
+    hcas: tuple[str, ...] = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7")
     rate: str = "400 Gb/sec (4X NDR)"
     switches: tuple[str, ...] = ("83", "84", "85", "86")
     arm: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from building import by_subject, checks_of, demo_node, expecting, judged, lost, the
 
-from gpuscan.facts import Incident, Node, Port, Unread
+from gpuscan.facts import Counter, Incident, Node, Port, Unread
 from gpuscan.outcome import Action, Status
 from gpuscan.profile import load
 
@@ -32,9 +32,9 @@ ONE = '''
 @check(action=Action.INSPECT)
 def test_is_cool(gpu):
     """The card is cool."""
-    if gpu.temperature_c > 90:
+    if gpu.performance_state > 90:
         fail("hot")
-    if gpu.temperature_c > 80:
+    if gpu.performance_state > 80:
         warn("warm")
 '''
 
@@ -58,15 +58,15 @@ def test_is_cool(gpu):
     ],
 )
 def test_the_status_follows_from_what_was_said_and_read(celsius: Any, status: Status, tmp_path: Path) -> None:
-    node = with_gpu(demo_node(), "SXM8", temperature_c=celsius)
+    node = with_gpu(demo_node(), "SXM8", performance_state=celsius)
     report = judged(checks_of(tmp_path / "c", ONE), node)
     assert statuses(report, "area.is_cool") == {"gpu:SXM6": PASS, "gpu:SXM8": status, "gpu:SXM5": PASS, "gpu:SXM7": PASS}
     result = by_subject(report, "area.is_cool")["gpu:SXM8"]
     assert result.address == SXM8
     if status in (UNKNOWN, SKIP):
-        assert result.reason == f"{celsius.kind.replace('-', ' ')}: gpus[SXM8].temperature_c ({celsius.text})"
+        assert result.reason == f"{celsius.kind.replace('-', ' ')}: gpus[SXM8].performance_state ({celsius.text})"
         assert [spot["subjects"] for spot in report.blind_spots] == [["gpu:SXM8"]]
-        assert report.blind_spots[0]["fact"] == "gpus[].temperature_c"
+        assert report.blind_spots[0]["fact"] == "gpus[].performance_state"
     else:
         assert result.reason == ""
         assert report.blind_spots == ()
@@ -108,7 +108,7 @@ from gpuscan.lens import NotRead
 def test_caught(gpu):
     """The card is cool."""
     try:
-        gpu.temperature_c
+        gpu.performance_state
     except NotRead:
         pass
 
@@ -116,18 +116,18 @@ def test_caught(gpu):
 def test_warned(gpu):
     """The card is cool."""
     warn("something else")
-    gpu.temperature_c
+    gpu.performance_state
 
 @check(action=Action.INSPECT)
 def test_failed(gpu):
     """The card is cool."""
     fail("something else")
-    gpu.temperature_c
+    gpu.performance_state
 '''
 
 
 def test_what_was_booked_as_unread_counts_even_where_the_check_caught_it(tmp_path: Path) -> None:
-    report = judged(checks_of(tmp_path / "c", CAUGHT), with_gpu(demo_node(), "SXM8", temperature_c=lost()))
+    report = judged(checks_of(tmp_path / "c", CAUGHT), with_gpu(demo_node(), "SXM8", performance_state=lost()))
     assert statuses(report, "area.caught")["gpu:SXM8"] is UNKNOWN
     assert statuses(report, "area.warned")["gpu:SXM8"] is UNKNOWN, "a warning does not hide what was not read"
     assert statuses(report, "area.failed")["gpu:SXM8"] is FAIL, "a proven failure does"
@@ -217,7 +217,7 @@ def test_checks_left_out_say_why(tmp_path: Path) -> None:
 
 def test_optional_checks_may_stay_unknown(tmp_path: Path) -> None:
     checks = checks_of(tmp_path / "c", ONE)
-    node = with_gpu(demo_node(), "SXM8", temperature_c=lost())
+    node = with_gpu(demo_node(), "SXM8", performance_state=lost())
     assert judged(checks, node).exit_code == 3
     report = judged(checks, node, expecting(optional=["area.is_cool"]))
     assert (report.exit_code, report.complete, statuses(report, "area.is_cool")["gpu:SXM8"]) == (0, True, UNKNOWN)
@@ -237,7 +237,7 @@ def test_answers(gpu):
 @check(action=Action.INSPECT, needs="area.answers")
 def test_is_cool(gpu):
     """The card is cool."""
-    assert gpu.temperature_c < 90
+    assert gpu.performance_state < 90
 
 @check(action=Action.FIX_CONFIG, needs="area.answers")
 def test_has_a_name(gpu):
@@ -267,7 +267,7 @@ def test_count(node):
 
 
 def test_a_lost_card_is_one_finding_and_its_echoes_are_explained(tmp_path: Path) -> None:
-    node = with_gpu(demo_node(), "SXM8", access="lost", temperature_c=lost(), name=lost())
+    node = with_gpu(demo_node(), "SXM8", access="lost", performance_state=lost(), name=lost())
     node = node._replace(incidents=(incident(SXM8, 79, "reboot"), incident(SXM5, 31, "reboot")))
     report = judged(checks_of(tmp_path / "c", NEEDS), node)
     failed = [(r.check, r.subject) for r in report.results if r.status is FAIL]
@@ -292,7 +292,7 @@ def test_needs_reach_through_needs(tmp_path: Path) -> None:
     node = demo_node()
     node = node._replace(driver=node.driver._replace(access="not-loaded"))
     for gpu in node.gpus:
-        node = with_gpu(node, gpu.label, access="not-loaded", temperature_c=lost())
+        node = with_gpu(node, gpu.label, access="not-loaded", performance_state=lost())
     report = judged(checks_of(tmp_path / "c", NEEDS), node)
     assert [r.check for r in report.results if r.status not in (SKIP, PASS)] == ["area.driver", *["area.answers"] * 4]
     # area.answers asks for more (reboot) than its root (fix-config) and so is no echo of it
@@ -329,7 +329,7 @@ def test_a_node_failure_without_culprits_is_never_explained_by_one_card(tmp_path
 def test_an_unknown_need_explains_unknowns_only(tmp_path: Path) -> None:
     checks = checks_of(tmp_path / "c", NEEDS)
     silent: Any = Unread("k", "blocked-behind", "?")
-    node = with_gpu(demo_node(), "SXM8", access=silent, temperature_c=silent, name="")
+    node = with_gpu(demo_node(), "SXM8", access=silent, performance_state=silent, name="")
     report = judged(checks, node._replace(incidents=(incident(SXM8, 79),)))
     assert by_subject(report, "area.answers")["gpu:SXM8"].status is UNKNOWN
     assert by_subject(report, "area.is_cool")["gpu:SXM8"].reason == "explained by area.answers (gpu:SXM8)"
@@ -339,14 +339,14 @@ def test_an_unknown_need_explains_unknowns_only(tmp_path: Path) -> None:
 
 def test_an_unknown_need_that_is_optional_explains_nothing(tmp_path: Path) -> None:
     silent: Any = Unread("k", "blocked-behind", "?")
-    node = with_gpu(demo_node(), "SXM8", access=silent, temperature_c=silent)
+    node = with_gpu(demo_node(), "SXM8", access=silent, performance_state=silent)
     report = judged(checks_of(tmp_path / "c", NEEDS), node, expecting(optional=["area.answers"]))
     assert statuses(report, "area.is_cool")["gpu:SXM8"] is UNKNOWN
     assert report.exit_code == 3, "or the optional root would hide a lack that counts"
 
 
 def test_an_explained_check_stays_so_when_it_was_only_skipped_for_a_lack(tmp_path: Path) -> None:
-    node = with_gpu(demo_node(), "SXM8", access="lost", temperature_c=Unread("k", "not-supported", "?"))
+    node = with_gpu(demo_node(), "SXM8", access="lost", performance_state=Unread("k", "not-supported", "?"))
     report = judged(checks_of(tmp_path / "c", NEEDS), node)
     assert by_subject(report, "area.is_cool")["gpu:SXM8"].reason.startswith("explained by")
     left_out = judged(checks_of(tmp_path / "c", NEEDS), node, skipped=["area.is_cool"])
@@ -357,12 +357,12 @@ SHARED = '''
 @check(action=Action.REPLACE)
 def test_links(gpu):
     """The card has its links."""
-    assert gpu.temperature_c < 90
+    assert gpu.performance_state < 90
 
 @check(action=Action.REPLACE, shared=False)
 def test_own_flag(gpu):
     """The card's flag is clear."""
-    assert gpu.temperature_c < 90
+    assert gpu.performance_state < 90
 
 @check(action=Action.REBOOT)
 def test_log(incident):
@@ -378,7 +378,7 @@ def test_port(port):
 
 def hot(node: Node, *labels: str) -> Node:
     for label in labels:
-        node = with_gpu(node, label, temperature_c=95)
+        node = with_gpu(node, label, performance_state=95)
     return node
 
 
@@ -415,9 +415,9 @@ def test_incidents_share_a_cause_only_where_the_code_is_the_same(tmp_path: Path)
 
 
 def test_ports_are_no_cards(tmp_path: Path) -> None:
-    down = tuple(
-        Port(f"mlx5_{n}/1", f"mlx5_{n}", 1, f"0000:0{n}:00.0", "InfiniBand", "DOWN", "Polling", 400.0, "1", "b") for n in range(4)
-    )
+    still = Counter(0, 0)
+    one = Port("", "", 1, "", "InfiniBand", "DOWN", "Polling", 400.0, "1", "b", still, still)
+    down = tuple(one._replace(label=f"mlx5_{n}/1", hca=f"mlx5_{n}", address=f"0000:0{n}:00.0") for n in range(4))
     report = judged(checks_of(tmp_path / "c", SHARED), demo_node(ports=down))
     assert not any(f.shared for r in by_subject(report, "area.port").values() for f in r.findings)
 
@@ -428,7 +428,7 @@ def test_where_cards_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> No
 
 
 def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Path) -> None:
-    port = Port("mlx5_0/1", "mlx5_0", 1, "0000:0a:00.0", "InfiniBand", "ACTIVE", "LinkUp", 400.0, "28.39", "MT_1")
+    port = Port("mlx5_0/1", "mlx5_0", 1, "0000:0a:00.0", "InfiniBand", "ACTIVE", "LinkUp", 400.0, "28.39", "MT_1", Counter(0, 0), Counter(0, 0))
     node = with_gpu(demo_node(ports=(port,)), "SXM8", serial=lost())
     unread: Any = lost()
     node = node._replace(host=node.host._replace(hostname="n1", product=unread))
@@ -453,8 +453,8 @@ def test_the_same_case_gives_the_same_report(tmp_path: Path) -> None:
 def test_a_blind_spot_is_listed_once_for_all_its_cards(tmp_path: Path) -> None:
     node = demo_node()
     for label in ("SXM5", "SXM8"):
-        node = with_gpu(node, label, temperature_c=Unread(f"nvml:t({label})", "not-supported", "Not Supported"))
+        node = with_gpu(node, label, performance_state=Unread(f"nvml:t({label})", "not-supported", "Not Supported"))
     report = judged(checks_of(tmp_path / "c", ONE), node)
     assert report.blind_spots == (
-        {"fact": "gpus[].temperature_c", "kind": "not-supported", "text": "Not Supported", "subjects": ["gpu:SXM5", "gpu:SXM8"]},
+        {"fact": "gpus[].performance_state", "kind": "not-supported", "text": "Not Supported", "subjects": ["gpu:SXM5", "gpu:SXM8"]},
     )
