@@ -5,65 +5,44 @@ from typing import Annotated, Any
 
 import typer
 
-from gpuscan.errors import GpuscanError
+from gpuscan import options as opt
+from gpuscan.errors import GpuscanError, UsageError
 
-app = typer.Typer(
-    name="gpuscan",
-    help="May this NVIDIA GPU node go back to work, and if not, what will fix it: a setting, a reboot or a part?",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-Format = Annotated[str, typer.Option("--format", help="text, json")]
-ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
-Reports = Annotated[list[str], typer.Option("--report", metavar="FORMAT=FILE", help="a further report, as junit=gpuscan.xml")]
-Context = Annotated[str, typer.Option("--context", metavar="idle|busy", help="whether jobs run on the node")]
-Output = Annotated[str, typer.Option("--output", metavar="FILE", help="write the result there, not to standard output")]
-ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be")]
-Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation")]
-Only = Annotated[list[str], typer.Option("--only", metavar="SEL", help="run these checks only: area, id or glob")]
-Skip = Annotated[list[str], typer.Option("--skip", metavar="SEL", help="leave these checks out")]
-Gpus = Annotated[str, typer.Option("--gpus", metavar="LIST", help="judge these cards only: slot, address, UUID, serial")]
-Checks = Annotated[list[str], typer.Option("--checks", metavar="DIR", help="a further folder of check modules")]
-Deadline = Annotated[float, typer.Option("--deadline", metavar="SECONDS", min=1.0, help="the report comes by then")]
-Root = Annotated[str, typer.Option("--root", metavar="DIR", help="read /proc, /sys, /dev and /etc below this folder")]
-DriverRoot = Annotated[str, typer.Option("--driver-root", metavar="DIR", help="find NVML's library below this folder")]
-FailOn = Annotated[str, typer.Option("--fail-on", metavar="warn", help="exit 10 where there are only warnings")]
-ExitStyle = Annotated[str, typer.Option("--exit-style", metavar="S", help="full, simple, nagios, npd")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="one line")]
-Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="show what passed and what was skipped, too")]
+LOOKS: Any = {"no_args_is_help": True, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+app = typer.Typer()
 
 
 @app.command()
 def run(
     context: typer.Context,
-    profile: ProfileName = "auto",
-    settings: Settings = [],  # noqa: B006  # typer reads the default, nothing changes it
-    only: Only = [],  # noqa: B006
-    skip: Skip = [],  # noqa: B006
-    gpus: Gpus = "",
-    checks: Checks = [],  # noqa: B006
+    profile: opt.ProfileName = "auto",
+    settings: opt.Settings = [],  # noqa: B006  # typer reads the default, nothing changes it
+    only: opt.Only = [],  # noqa: B006
+    skip: opt.Skip = [],  # noqa: B006
+    gpus: opt.Gpus = "",
+    checks: opt.Checks = [],  # noqa: B006
     replay: Annotated[str, typer.Option(metavar="FILE|demo|demo-broken", help="judge a recording, not this machine")] = "",
     record: Annotated[str, typer.Option(metavar="FILE", help="keep the recording of this scan")] = "",
-    root: Root = "/",
-    driver_root: DriverRoot = "",
-    deadline: Deadline = 180.0,
-    node_context: Context = "idle",
-    format_: ReportFormat = "text",
-    output: Output = "",
-    report: Reports = [],  # noqa: B006
-    fail_on: FailOn = "",
-    exit_style: ExitStyle = "full",
+    root: opt.Root = "/",
+    driver_root: opt.DriverRoot = "",
+    deadline: opt.Deadline = 180.0,
+    node_context: opt.Context = "idle",
+    format_: opt.ReportFormat = "text",
+    output: opt.Output = "",
+    report: opt.Reports = [],  # noqa: B006
+    fail_on: opt.FailOn = "",
+    exit_style: opt.ExitStyle = "full",
     no_history: Annotated[bool, typer.Option("--no-history", help="store nothing (nothing is stored yet)")] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = 0,
 ) -> None:
     """Scan this node once and judge it."""
     from gpuscan import commands
+    from gpuscan.judging import Wanted, busy
+    from gpuscan.output import Shown, report_files
 
-    want = commands.Wanted(profile, settings, only, skip, gpus, checks, commands.busy(node_context))
-    files = commands.report_files(report)
-    show = commands.Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, files)
+    want = Wanted(profile, settings, only, skip, gpus, checks, busy(node_context))
+    show = Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, report_files(report))
     if replay:
         _end(commands.judge([replay], want, show))
     machine = commands.Machine(context.obj, root, driver_root, deadline)
@@ -73,27 +52,28 @@ def run(
 @app.command()
 def judge(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="recordings, demo or demo-broken")],
-    profile: ProfileName = "auto",
-    settings: Settings = [],  # noqa: B006
-    only: Only = [],  # noqa: B006
-    skip: Skip = [],  # noqa: B006
-    gpus: Gpus = "",
-    checks: Checks = [],  # noqa: B006
-    node_context: Context = "idle",
-    format_: ReportFormat = "text",
-    output: Output = "",
-    report: Reports = [],  # noqa: B006
-    fail_on: FailOn = "",
-    exit_style: ExitStyle = "full",
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    profile: opt.ProfileName = "auto",
+    settings: opt.Settings = [],  # noqa: B006
+    only: opt.Only = [],  # noqa: B006
+    skip: opt.Skip = [],  # noqa: B006
+    gpus: opt.Gpus = "",
+    checks: opt.Checks = [],  # noqa: B006
+    node_context: opt.Context = "idle",
+    format_: opt.ReportFormat = "text",
+    output: opt.Output = "",
+    report: opt.Reports = [],  # noqa: B006
+    fail_on: opt.FailOn = "",
+    exit_style: opt.ExitStyle = "full",
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = 0,
 ) -> None:
     """Judge recordings; the exit code is that of the worst."""
     from gpuscan import commands
+    from gpuscan.judging import Wanted, busy
+    from gpuscan.output import Shown, report_files
 
-    want = commands.Wanted(profile, settings, only, skip, gpus, checks, commands.busy(node_context))
-    written = commands.report_files(report)
-    _end(commands.judge(files, want, commands.Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, written)))
+    want = Wanted(profile, settings, only, skip, gpus, checks, busy(node_context))
+    _end(commands.judge(files, want, Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, report_files(report))))
 
 
 @app.command()
@@ -102,9 +82,9 @@ def collect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="where the recording goes (gzip, unless it ends in .json)")],
     redact: Annotated[bool, typer.Option("--redact", help="replace serials, UUIDs and names by stable pseudonyms")] = False,
     profile: Annotated[str, typer.Option(metavar="NAME", help="note this profile in the recording")] = "",
-    root: Root = "/",
-    driver_root: DriverRoot = "",
-    deadline: Deadline = 180.0,
+    root: opt.Root = "/",
+    driver_root: opt.DriverRoot = "",
+    deadline: opt.Deadline = 180.0,
 ) -> None:
     """Record this node without judging it."""
     from gpuscan import commands
@@ -116,139 +96,86 @@ def collect(
 def info(
     context: typer.Context,
     replay: Annotated[str, typer.Option(metavar="FILE", help="of a recording, not of this machine")] = "",
-    root: Root = "/",
-    driver_root: DriverRoot = "",
-    deadline: Deadline = 180.0,
-    format_: Annotated[str, typer.Option("--format", help="text, json, csv")] = "text",
-    output: Output = "",
+    root: opt.Root = "/",
+    driver_root: opt.DriverRoot = "",
+    deadline: opt.Deadline = 180.0,
+    format_: opt.TableFormat = "text",
+    output: opt.Output = "",
 ) -> None:
     """Tell what is in the node."""
     from gpuscan import commands, inventory
+    from gpuscan.output import write
 
     recording, stopped = commands.recorded(replay, commands.Machine(context.obj, root, driver_root, deadline))
-    commands.write(inventory.render(recording, format_), output)
+    write(inventory.render(recording, format_), output)
     _end(128 + stopped if stopped else 0)
 
 
 @app.command()
 def doctor(
     context: typer.Context,
-    root: Root = "/",
-    driver_root: DriverRoot = "",
-    deadline: Deadline = 180.0,
-    format_: Format = "text",
+    root: opt.Root = "/",
+    driver_root: opt.DriverRoot = "",
+    deadline: opt.Deadline = 180.0,
+    format_: opt.Format = "text",
 ) -> None:
     """Tell what this user, container and driver let gpuscan see, and what would show more."""
     from gpuscan import commands, sight
+    from gpuscan.output import write
 
     recording, stopped = commands.recorded("", commands.Machine(context.obj, root, driver_root, deadline))
-    commands.write(sight.render(recording, format_), "")
+    write(sight.render(recording, format_), "")
     _end(128 + stopped if stopped else 0)
 
 
 @app.command()
 def schema(what: Annotated[str, typer.Argument(metavar="report|profile|recording")]) -> None:
     """Print a JSON Schema."""
-    from gpuscan import commands
+    from gpuscan.commands import schema as text_of
+    from gpuscan.output import write
 
-    commands.write(commands.schema(what), "")
+    write(text_of(what), "")
 
 
 @app.command()
 def checks(
     action: Annotated[str, typer.Argument(metavar="list|show")] = "list",
     name: Annotated[str, typer.Argument(metavar="[ID]", help="of the check to show")] = "",
-    folders: Checks = [],  # noqa: B006
-    format_: Format = "text",
+    folders: opt.Checks = [],  # noqa: B006
+    format_: opt.Format = "text",
 ) -> None:
     """List the checks, or show one with its reasons."""
-    from gpuscan import commands, reference
+    from gpuscan import reference
+    from gpuscan.judging import all_checks
+    from gpuscan.output import write
 
-    known = commands.all_checks(folders)
+    known = all_checks(folders)
     if action == "list":
-        commands.write(reference.listed(known, format_), "")
+        write(reference.listed(known, format_), "")
     elif action == "show" and name:
-        commands.write(reference.shown(reference.found(known, name), format_), "")
+        write(reference.shown(reference.found(known, name), format_), "")
     else:
-        raise GpuscanError(f"checks {action}: write gpuscan checks list, or gpuscan checks show ID")
+        raise UsageError(f"checks {action}: write gpuscan checks list, or gpuscan checks show ID")
 
 
 @app.command()
 def explain(
     what: Annotated[str, typer.Argument(metavar="exit|check")],
     name: Annotated[str, typer.Argument(metavar="[CODE|ID]")] = "",
-    format_: Format = "text",
+    format_: opt.Format = "text",
 ) -> None:
     """Explain an exit code or a check."""
-    from gpuscan import commands, reference
+    from gpuscan import reference
+    from gpuscan.judging import all_checks
+    from gpuscan.output import write
 
     if what == "exit":
-        commands.write(reference.exits(name, format_), "")
+        write(reference.exits(name, format_), "")
     elif what == "check":
-        known = commands.all_checks([])
-        commands.write(reference.shown(reference.found(known, name), format_) if name else reference.listed(known, format_), "")
+        known = all_checks()
+        write(reference.shown(reference.found(known, name), format_) if name else reference.listed(known, format_), "")
     else:
-        raise GpuscanError(f"explain {what}: what can be explained is exit [CODE] and check [ID]")
-
-
-profiles = typer.Typer(help="List, show, validate, compare and capture profiles.", no_args_is_help=True)
-app.add_typer(profiles, name="profile")
-
-
-@profiles.command("list")
-def profile_list(format_: Format = "text") -> None:
-    """List the profiles that a name can mean."""
-    from gpuscan import capture, commands
-
-    commands.write(capture.listed(format_), "")
-
-
-@profiles.command("show")
-def profile_show(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE")],
-    settings: Settings = [],  # noqa: B006
-    format_: Format = "text",
-) -> None:
-    """Show a profile with its parents' values, as it is judged by."""
-    from gpuscan import capture, commands
-
-    commands.write(capture.shown(name, settings, format_), "")
-
-
-@profiles.command("validate")
-def profile_validate(names: Annotated[list[str], typer.Argument(metavar="NAME|FILE...")]) -> None:
-    """Tell every mistake in profiles as file:line:column; exit 2 where there is one."""
-    from gpuscan import commands
-
-    _end(commands.validate(names))
-
-
-@profiles.command("diff")
-def profile_diff(
-    first: Annotated[str, typer.Argument(metavar="NAME|FILE")],
-    second: Annotated[str, typer.Argument(metavar="NAME|FILE")],
-    format_: Format = "text",
-) -> None:
-    """Tell in which expectations two profiles differ."""
-    from gpuscan import capture, commands
-
-    commands.write(capture.compared(first, second, format_), "")
-
-
-@profiles.command("capture")
-def profile_capture(
-    recordings: Annotated[
-        list[str], typer.Option("--from", metavar="RECORDING", help="of good nodes: one, or three and more")
-    ] = [],  # noqa: B006
-    output: Output = "",
-    root: Root = "/",
-    driver_root: DriverRoot = "",
-    deadline: Deadline = 180.0,
-) -> None:
-    """Write the profile of this node, or of recordings, that are known to be good."""
-    from gpuscan import commands
-
-    _end(commands.capture(recordings, commands.Machine(None, root, driver_root, deadline), output))
+        raise UsageError(f"explain {what}: what can be explained is exit [CODE] and check [ID]")
 
 
 def _version(wanted: bool) -> None:
@@ -259,36 +186,39 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")] = False,
 ) -> None:
-    """Say what every command shares."""
+    """May this NVIDIA GPU node go back to work, and if not, what will fix it: a setting, a reboot or a part?"""
 
 
 def _end(code: int) -> None:
     raise typer.Exit(code)
 
 
-def _only_what_is_called(words: list[str]) -> None:
-    """Leave the other commands out: typer builds every one of them at start, a millisecond each."""
-    called = [one for one in app.registered_commands if one.callback and words == [one.callback.__name__]]
-    if called:
-        app.registered_commands, app.registered_groups = called, []
+def command_line(word: str) -> typer.Typer:
+    """Return the commands, or only the one that *word* calls: typer builds all that it has at start, a millisecond each."""
+    line = typer.Typer(name="gpuscan", callback=_options, **LOOKS)
+    line.registered_commands = [one for one in app.registered_commands if one.callback and one.callback.__name__ == word]
+    if not line.registered_commands:
+        from gpuscan import cli_profile
+
+        line.registered_commands = app.registered_commands
+        line.add_typer(cli_profile.app, name="profile")
+    return line
 
 
 def start(scanner: Any) -> None:
     """Run the command line; *scanner* is the scan that has begun already, or None."""
-    _only_what_is_called(sys.argv[1:2])
     try:
-        code = app(obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
+        code = command_line("".join(sys.argv[1:2]))(obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
         print(*(f"gpuscan: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
         code = _broken_codes()[0]
     except SystemExit as ended:
         code = ended.code
         if isinstance(ended.__context__, BrokenPipeError):  # typer and rich make an exit code of it that is not ours
-            from gpuscan.commands import mute
+            from gpuscan.output import mute
 
             mute()
             code = 128 + 13

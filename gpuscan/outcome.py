@@ -167,6 +167,7 @@ class Report(NamedTuple):
     action: Action
     blind_spots: tuple[dict[str, Any], ...]
     notes: tuple[str, ...] = ()
+    measurements: tuple[dict[str, Any], ...] = ()
 
 
 def worst_action(results: tuple[Result, ...]) -> Action:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gpuscan import collectors, commands, profile, suite
+from gpuscan import commands, judging, suite
+from gpuscan.errors import GpuscanError
 from gpuscan.outcome import Result, Status
-from gpuscan.verdict import Case, judge
 
 
 class CheckFailed(Exception):
@@ -28,9 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> "pytest.Item | None":
     """Take the functions that carry a check; everything else is pytest's own business."""
-    if not hasattr(obj, "__gpuscan__"):
+    if not name.startswith("test_") or not isinstance(getattr(obj, "__gpuscan__", None), suite.Mark):
         return None
-    area = os.path.basename(str(collector.path))[len("test_") : -len(".py")]
+    area = collector.path.stem.removeprefix("test_")
     item: CheckItem = CheckItem.from_parent(collector, name=name, check=f"{area}.{name.removeprefix('test_')}", result=None)
     return item
 
@@ -44,31 +44,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     replay = config.getoption("--gpuscan-replay")
     if not replay:
         raise pytest.UsageError("name the recording to judge with --gpuscan-replay FILE (or demo)")
-    results = _results(str(replay), str(config.getoption("--gpuscan-profile")), checks)
+    try:
+        results = _results(str(replay), str(config.getoption("--gpuscan-profile")), checks)
+    except GpuscanError as error:
+        raise pytest.UsageError(f"gpuscan: {error}") from None
     items[:] = [new for item in items for new in _split(item, results)]
 
 
-def _results(replay: str, wanted: str, items: "list[CheckItem]") -> dict[str, list[Result]]:
-    folders = {os.path.dirname(str(item.path)) for item in items} - {suite.bundled("checks")}
-    recording = commands.opened(replay)
-    node = collectors.node(recording)
-    named = wanted if wanted != "auto" else str(recording.meta.get("profile", ""))
-    chosen = profile.load(named) if named else profile.choose(node)[0]
-    report = judge(Case(node, chosen, suite.load([suite.bundled("checks"), *sorted(folders)])))
+def _results(replay: str, profile: str, items: "list[CheckItem]") -> dict[str, list[Result]]:
+    """Judge as `gpuscan run --replay` does, by the bundled checks and all those in the folders of *items*."""
+    folders = {os.path.realpath(item.path.parent) for item in items} - {os.path.realpath(suite.bundled("checks"))}
+    plan = judging.prepare(judging.Wanted(profile=profile, checks=sorted(folders)))
     by_check: dict[str, list[Result]] = {}
-    for result in report.results:
+    for result in judging.judged(commands.opened(replay), replay, plan).results:
         by_check.setdefault(result.check, []).append(result)
     return by_check
 
 
 def _split(item: pytest.Item, results: dict[str, list[Result]]) -> Iterator[pytest.Item]:
-    if not isinstance(item, CheckItem):
+    if not isinstance(item, CheckItem) or item.check not in results:
         yield item
         return
     parent: Any = item.parent
     for result in results[item.check]:
-        name = f"{item.name}[{result.subject}]"
-        yield CheckItem.from_parent(parent, name=name, check=item.check, result=result)
+        yield CheckItem.from_parent(parent, name=f"{item.name}[{result.subject}]", check=item.check, result=result)
 
 
 class CheckItem(pytest.Item):
@@ -82,13 +81,17 @@ class CheckItem(pytest.Item):
     def runtest(self) -> None:
         """Tell pytest what became of the check: unknown is a failure, too."""
         result = self.result
-        if result is None or result.status is Status.SKIP:
-            pytest.skip(result.reason if result else "not judged")
+        if result is None:
+            raise CheckFailed(f"{self.path}: gpuscan loads no such check: its modules are named test_*.py and hold plain functions")
+        if result.status is Status.SKIP:
+            pytest.skip(result.reason)
         for finding in result.findings:
             self.add_report_section("call", finding.severity.value, f"{finding.message} ({finding.action.value})")
         if result.status in (Status.FAIL, Status.UNKNOWN):
             said = [f"{finding.message} -> {finding.action.value}" for finding in result.findings]
-            raise CheckFailed("\n".join([f"{result.status.value}: {result.reason}".rstrip(": "), *said, *_evidence(result)]))
+            crash = [result.traceback] if result.traceback else []
+            head = f"{result.status.value}: {result.reason}".rstrip(": ")
+            raise CheckFailed("\n".join([head, *said, *_evidence(result), *crash]))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show what the check said; a traceback would only show this file."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.outcome import ACTIONS, EXIT_STYLES, Action, exit_code
+from gpuscan.outcome import ACTIONS, EXIT_STYLES, EXIT_WARN, Action, exit_code
 from gpuscan.suite import Check
 
 EXITS = {
@@ -85,7 +85,8 @@ def exits(code: str, format_: str) -> str:
 
 
 def _exit_line(number: int, verdict: str, text: str) -> str:
-    styles = ", ".join(f"{style} {exit_code(verdict, number, style)}" for style in EXIT_STYLES if verdict in EXIT_STYLES[style])
+    known = [style for style in EXIT_STYLES if verdict in EXIT_STYLES[style]]
+    styles = ", ".join(f"{style} {exit_code(verdict, number, style, fail_on_warn=number == EXIT_WARN)}" for style in known)
     actions = f" Actions: {', '.join(_actions(number))}." if _actions(number) and number else ""
     return f"{number:<4}{verdict:<12}{text}{actions}{f' ({styles})' if styles else ''}\n"
 

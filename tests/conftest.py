@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fake_nvml import NoCompiler, build
 from machine import EIGHT, Machine
+from program import Call
 
 from gpuscan.recording import Recording, load
 
@@ -37,3 +38,9 @@ def machine(library: Path, tmp_path: Path) -> Callable[[Recording], Machine]:
 def eight(machine: Callable[[Recording], Machine]) -> Machine:
     """A healthy machine of eight H100 and eight InfiniBand ports."""
     return machine(load(str(EIGHT)))
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    """Runs the command line within this process."""
+    return Call(monkeypatch, capfd)

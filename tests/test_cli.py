@@ -6,54 +6,23 @@ import json
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from building import RECORDINGS, module
+from program import Call, environment, program
 
-from gpuscan import __version__, cli, commands
+from gpuscan import __version__, commands
 from gpuscan.recording import Reading, Recording, load, save
 
-PROGRAM = str(Path(sys.executable).parent / "gpuscan")
-COMMANDS = ("run", "judge", "collect", "info", "doctor", "schema")
+COMMANDS = ("run", "judge", "collect", "info", "doctor", "schema", "checks", "explain", "profile")
 ONE = str(RECORDINGS / "h200-1x.json.gz")
 
 
-def gpuscan(*words: str, cwd: str | Path = "/", redirect: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR", "PYTHONPATH")}
-    command = ["bash", "-c", f'"$0" "$@" {redirect}', PROGRAM, *words] if redirect else [PROGRAM, *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=kept | environment, timeout=60, check=False)
-
-
-class Ended:
-    """What one call in this process came to."""
-
-    def __init__(self, code: object, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-Call = Callable[..., Ended]
-REGISTERED = tuple(cli.app.registered_commands)  # starting leaves only the one that is called
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """Run the command line within this process, which is ten times as fast."""
-    for name in ("FORCE_COLOR", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["gpuscan", *words])
-        monkeypatch.setattr(cli.app, "registered_commands", list(REGISTERED))
-        with pytest.raises(SystemExit) as ended:
-            cli.start(None)
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return Ended(ended.value.code, out, err)
-
-    return run
+def gpuscan(*words: str, cwd: str | Path = "/", redirect: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", f'"$0" "$@" {redirect}', *program(), *words] if redirect else [*program(), *words]
+    env = environment(**changes)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=60, check=False)
 
 
 def test_the_version() -> None:
@@ -100,6 +69,12 @@ MISTAKES = {
     "output": (["run", "--replay", "demo", "--output", "/no/such/out"], "/no/such/out: there is no folder /no/such"),
     "schema": (["schema", "reprot"], "no schema 'reprot': did you mean report"),
     "info format": (["info", "--replay", "demo", "--format", "cvs"], "unknown format 'cvs': did you mean csv"),
+    "doctor format": (["doctor", "--format", "junit"], "unknown format 'junit': known formats: json, text"),
+    "checks format": (["checks", "list", "--format", "jsno"], "unknown format 'jsno': did you mean json"),
+    "report": (["run", "--replay", "demo", "--report", "junit"], "--report junit: write it as FORMAT=FILE"),
+    "report format": (["run", "--replay", "demo", "--report", "junti=a.xml"], "unknown format 'junti': did you mean junit"),
+    "report file": (["run", "--replay", "demo", "--report", "json=/no/such/out"], "/no/such/out: there is no folder /no/such"),
+    "context": (["run", "--replay", "demo", "--context", "bussy"], "--context bussy: a node is idle (drained) or busy"),
 }
 
 
@@ -271,8 +246,8 @@ def test_our_own_failures_exit_with_one_and_ask_for_a_report(monkeypatch: pytest
 
 
 def test_a_reader_that_leaves_early_hears_no_complaint() -> None:
-    for environment in ({}, {"FORCE_COLOR": "1"}):
-        done = gpuscan("run", "--replay", "demo", redirect='| head -0; echo "${PIPESTATUS[0]}"', **environment)
+    for changes in ({}, {"FORCE_COLOR": "1"}):
+        done = gpuscan("run", "--replay", "demo", redirect='| head -0; echo "${PIPESTATUS[0]}"', **changes)
         assert (done.stdout, done.stderr) == ("141\n", "")
 
 

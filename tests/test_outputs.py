@@ -11,6 +11,8 @@ import pytest
 from nodes_recordings import HERE, base, site_pins_a_profile
 
 from gpuscan import __version__, commands
+from gpuscan.judging import Wanted
+from gpuscan.output import Shown
 from gpuscan.recording import save
 
 FOLDER = HERE / "outputs"
@@ -48,9 +50,8 @@ def told(case: Golden, folder: Path) -> tuple[str, int]:
     if name not in commands.DEMOS:
         name = f"{name}.json.gz"
         save(base(case.recording), name)
-    want = commands.Wanted(profile="auto", settings=(), only=(), skip=(), gpus="", checks=())
-    show = commands.Shown(format=case.format, output=str(folder / "told"), verbosity=case.verbosity, exit_style="full", fail_on="")
-    code = commands.judge([name], want, show)
+    show = Shown(format=case.format, output=str(folder / "told"), verbosity=case.verbosity, exit_style="full", fail_on="")
+    code = commands.judge([name], Wanted(), show)
     return (folder / "told").read_text("utf-8").replace(__version__, "VERSION"), code
 
 

@@ -3,16 +3,13 @@
 import re
 from pathlib import Path
 
-from gpuscan import commands, renderers
+from gpuscan import commands, judging, renderers
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
 
 
 def test_the_output_shown_is_the_real_one() -> None:
-    want = commands.Wanted("auto", (), (), (), "", ())
-    report = commands._judged(
-        commands.opened("demo-broken"), "demo-broken", commands._prepare(want, commands.Shown("text", "", 0, "full", ""))
-    )
+    report = judging.judged(commands.opened("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
     assert f"```\n{renderers.find('text')([report], verbosity=0)}```" in README
 
 

@@ -16,7 +16,7 @@ from building import RECORDINGS, failing, report_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscan import commands, recording
+from gpuscan import commands, judging, recording
 from gpuscan.errors import RecordingError, UsageError
 from gpuscan.facts import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 from gpuscan.outcome import ACTIONS, Action, Status
@@ -327,10 +327,8 @@ def test_recordings_hold_to_their_schema_and_every_field_is_described(name: str)
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    want = commands.Wanted("auto", [], [], [], "", [])
-    show = commands.Shown("json", "", 0, "full", "")
-    plans = [commands._prepare(want._replace(profile=profile), show) for profile in ("auto", "h200-1x", "default", "h100-8x")]
-    return [json.loads(json_.render([commands._judged(ALL[name], name, plan)], verbosity=0)) for plan in plans]
+    plans = [judging.prepare(judging.Wanted(profile)) for profile in ("auto", "h200-1x", "default", "h100-8x")]
+    return [json.loads(json_.render([judging.judged(ALL[name], name, plan)], verbosity=0)) for plan in plans]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -362,7 +360,7 @@ def test_the_schemas_name_the_same_words_as_the_program() -> None:
     assert report["$defs"]["result"]["properties"]["status"]["enum"] == [status.value for status in Status]
     summary = report["properties"]["summary"]["properties"]
     assert set(summary["verdict"]["enum"]) == {"incomplete", *(entry.verdict for entry in ACTIONS.values())}
-    assert set(summary["exit_code"]["enum"]) == {3, *(entry.exit_code for entry in ACTIONS.values())}
+    assert set(summary["exit_code"]["enum"]) == {3, 10, *(entry.exit_code for entry in ACTIONS.values())}
 
 
 @pytest.mark.parametrize(

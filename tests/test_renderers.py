@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from building import failing, plain, report_of
 
-from gpuscan import commands, renderers
+from gpuscan import judging, renderers
 from gpuscan.commands import opened
 from gpuscan.errors import UsageError
 from gpuscan.outcome import Action, Finding, Report, Result, Status
@@ -22,9 +22,8 @@ HOSTILE = "evil\x1b[2J\x1b]0;title\x07\r\nVerdict: pass (exit code 0)\x00\x9b\u2
 
 
 def report(recording: Recording | str, profile: str = "auto") -> Report:
-    want = commands.Wanted(profile, [], [], [], "", [])
-    plan = commands._prepare(want, commands.Shown("text", "", 0, "full", ""))
-    return commands._judged(opened(recording) if isinstance(recording, str) else recording, "file.json.gz", plan)
+    plan = judging.prepare(judging.Wanted(profile))
+    return judging.judged(opened(recording) if isinstance(recording, str) else recording, "file.json.gz", plan)
 
 
 def said(one: Report, verbosity: int = 0) -> str:
@@ -127,8 +126,9 @@ def test_skips_and_blind_spots_are_hinted_at() -> None:
     skipped = report_of(plain(Status.PASS), plain(Status.SKIP))
     assert "1 checks were skipped (-v tells why)" in said(skipped)
     assert "-v tells why" not in said(skipped, 1)
-    spots = ({"fact": "gpus[].nvlinks"}, {"fact": "ports"}, {"fact": "ports"})
-    assert "Not seen: gpus.nvlinks, ports (-v tells why)" in said(skipped._replace(blind_spots=spots))
+    facts = ("gpus[].nvlinks", "ports", "ports")
+    spots = tuple({"fact": fact, "kind": "not-recorded", "text": "", "subjects": []} for fact in facts)
+    assert "Not seen: nvlinks, ports (-v tells why)" in said(skipped._replace(blind_spots=spots))
     assert "tells why" not in said(report_of(plain(Status.PASS)))
 
 
@@ -236,7 +236,7 @@ def test_json_tells_usable_only_of_zero() -> None:
 def test_unknown_formats_name_their_neighbours() -> None:
     with pytest.raises(UsageError, match="unknown format 'jsn': did you mean json"):
         renderers.find("jsn")
-    with pytest.raises(UsageError, match="known formats: json, text"):
+    with pytest.raises(UsageError, match="known formats: json, junit, junit-full, text"):
         renderers.find("zz")
 
 

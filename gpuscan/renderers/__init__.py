@@ -1,6 +1,6 @@
 """Reports for readers: one function a format, all in one dict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from gpuscan.errors import UsageError, near_misses
@@ -14,31 +14,24 @@ class Renderer(Protocol):
         """Return the whole text, newline at its end."""
 
 
-def _json(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    from gpuscan.renderers import json_
+def _later(module: str, function: str = "render") -> Renderer:
+    """Return a renderer whose module is imported when it is called."""
 
-    return json_.render(reports, verbosity=verbosity, many=many)
+    def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
+        from importlib import import_module
 
+        whole: str = getattr(import_module(f"gpuscan.renderers.{module}"), function)(reports, verbosity=verbosity, many=many)
+        return whole
 
-def _text(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    from gpuscan.renderers import text
-
-    return text.render(reports, verbosity=verbosity, many=many)
-
-
-def _junit(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    from gpuscan.renderers import junit
-
-    return junit.render(reports, verbosity=verbosity, many=many)
+    return render
 
 
-def _junit_full(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    from gpuscan.renderers import junit
-
-    return junit.render_full(reports, verbosity=verbosity, many=many)
-
-
-RENDERERS: dict[str, Callable[..., str]] = {"text": _text, "json": _json, "junit": _junit, "junit-full": _junit_full}
+RENDERERS = {
+    "text": _later("text"),
+    "json": _later("json_"),
+    "junit": _later("junit"),
+    "junit-full": _later("junit", "render_full"),
+}
 
 
 def find(name: str) -> Renderer:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.facts import is_unread
-from gpuscan.outcome import ACTIONS, Finding, Report, Result, Status
+from gpuscan.outcome import ACTIONS, Evidence, Finding, Report, Result, Status
+from gpuscan.renderers.words import headline, targets
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -16,15 +17,19 @@ def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> 
     return (documents[0] if len(documents) == 1 and not many else f"[{','.join(documents)}]") + "\n"
 
 
+def _dumps(value: Any) -> str:
+    return json.dumps(value, default=str)  # what a check of a site observed may be anything
+
+
 def _laid_out(document: dict[str, Any]) -> str:
     """json.dumps(indent=…) would do much of this, ten times slower: with an indent it leaves its C code."""
     parts = []
     for key, value in document.items():
         if isinstance(value, list) and value:
-            items = ",\n  ".join(map(json.dumps, value))
+            items = ",\n  ".join(map(_dumps, value))
             parts.append(f'"{key}": [\n  {items}\n ]')
         else:
-            parts.append(f'"{key}": {json.dumps(value)}')
+            parts.append(f'"{key}": {_dumps(value)}')
     return "{\n " + ",\n ".join(parts) + "\n}"
 
 
@@ -36,6 +41,7 @@ def document(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "run": report.run,
         "summary": {
+            "headline": headline(report),
             "verdict": report.verdict,
             "exit_code": report.exit_code,
             "complete": report.complete,
@@ -43,6 +49,7 @@ def document(report: Report) -> dict[str, Any]:
             "action": report.action.value,
             "todo": row.todo,
             "proof": row.proof,
+            "targets": [target._asdict() for target in targets(report)],
             "counts": counts,
         },
         "scope": report.run.get("scope", []),
@@ -51,6 +58,7 @@ def document(report: Report) -> dict[str, Any]:
         "parts": list(report.parts),
         "checks": [_result(result) for result in report.results],
         "findings": [_finding(r, f) for r in report.results for f in r.findings],
+        "measurements": list(report.measurements),
         "blind_spots": list(report.blind_spots),
         "notes": list(report.notes),
     }
@@ -63,12 +71,16 @@ def _result(result: Result) -> dict[str, Any]:
     if result.reason:
         row["reason"] = result.reason
     if result.evidence:
-        row["evidence"] = [{"fact": e.fact, "value": _value(e.value), "readings": list(e.keys)} for e in result.evidence]
+        row["evidence"] = _evidence(result.evidence)
     if result.unread:
         row["unread"] = [{"fact": path, "kind": u.kind, "text": u.text, "reading": u.key} for path, u in result.unread]
     if result.traceback:
         row["traceback"] = result.traceback
     return row
+
+
+def _evidence(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
+    return [{"fact": one.fact, "value": _value(one.value), "readings": list(one.keys)} for one in evidence]
 
 
 def _value(value: Any) -> Any:
@@ -89,6 +101,7 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
         "expected": finding.expected,
         "culprits": list(finding.culprits),
         "source": finding.source,
+        "evidence": _evidence(result.evidence),
     }
     if finding.shared:
         row["shared_cause"] = True

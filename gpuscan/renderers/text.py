@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpuscan.outcome import ACTIONS, Action, Finding, Report, Result, Status
+from gpuscan.outcome import ACTIONS, EXIT_WARN, Action, Finding, Report, Result, Status
+from gpuscan.renderers.words import IDENTITY, Target, headline, targets
 
 ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
 STYLES = {Status.FAIL: "bold red", Status.UNKNOWN: "bold magenta", Status.WARN: "yellow", Status.SKIP: "dim", Status.PASS: "green"}
@@ -186,37 +187,27 @@ def _shortly(fact: str) -> str:
 
 def _next(report: Report) -> list[str]:
     if report.action is Action.NONE:
-        return [NEXT[report.verdict]]
+        return [NEXT["fail-on-warn" if report.exit_code == EXIT_WARN else report.verdict]]
     row = ACTIONS[report.action]
-    culprits = [
-        subject
-        for result in report.results
-        for finding in result.findings
-        if finding.severity is Status.FAIL and finding.action is report.action
-        for subject in ([f"gpu:{name}" for name in finding.culprits] or [result.subject])
-    ]
-    parts = {f"{part['kind']}:{part['slot']}": part for part in report.parts}
-    named = [_identity(subject, parts.get(subject, {})) for subject in dict.fromkeys(culprits) if subject != "node"]
+    named = [_identity(target) for target in targets(report)]
     return [f"Next:    {row.todo}", *(f"{INDENT}{name}" for name in named), f"Then:    {row.proof}"]
 
 
-def _identity(subject: str, part: dict[str, object]) -> str:
-    told = [f"{word} {part[word]}" for word in ("address", "serial", "part_number") if part.get(word)]
-    return f"{subject.replace(':', ' ', 1)}{': ' if told else ''}{', '.join(told)}"
+def _identity(target: Target) -> str:
+    told = [f"{word} {value}" for word, value in zip(IDENTITY, target[1:], strict=True) if value]
+    return f"{target.subject.replace(':', ' ', 1)}{': ' if told else ''}{', '.join(told)}"
 
 
 NEXT = {
     "pass": "This node may go to work.",
     "warn": "This node may go to work; see the warnings.",
+    "fail-on-warn": "Warnings count here (--fail-on warn): keep the node drained until they are settled.",
     "incomplete": "Not proven healthy: keep the node drained, see what was not read (gpuscan doctor helps), scan again.",
 }
 
 
 def _one_line(report: Report, *, named: bool) -> Line:
-    failed = [(r, f) for r in report.results for f in r.findings if f.severity is Status.FAIL]
-    worst = max(failed, key=lambda pair: pair[1].action.rank, default=None)
-    what = f": {worst[0].subject.replace(':', ' ', 1)} {worst[0].check} -> {worst[1].action.value}" if worst else ""
-    more = f" (+{len(failed) - 1})" if len(failed) > 1 else ""
-    name = f"{report.run.get('recording')}: " if named else ""
-    text = f"{name}{report.verdict} ({report.exit_code}){what}{more}"
-    return Line(text, VERDICT_STYLES.get(report.verdict, "bold red") if not named else "", len(text) if not named else 0)
+    text = headline(report)
+    if named:
+        return Line(f"{report.run.get('recording')}: {text}")
+    return Line(text, VERDICT_STYLES.get(report.verdict, "bold red"), len(text))

@@ -1,0 +1,68 @@
+"""`gpuscan profile`: the commands on profiles."""
+
+from typing import Annotated
+
+import typer
+
+from gpuscan.options import Deadline, DriverRoot, Format, Output, Root, Settings
+
+app = typer.Typer(help="List, show, validate, compare and capture profiles.", no_args_is_help=True)
+
+
+@app.command("list")
+def profile_list(format_: Format = "text") -> None:
+    """List the profiles that a name can mean."""
+    from gpuscan import capture
+    from gpuscan.output import write
+
+    write(capture.listed(format_), "")
+
+
+@app.command("show")
+def profile_show(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE")],
+    settings: Settings = [],  # noqa: B006
+    format_: Format = "text",
+) -> None:
+    """Show a profile with its parents' values, as it is judged by."""
+    from gpuscan import capture
+    from gpuscan.output import write
+
+    write(capture.shown(name, settings, format_), "")
+
+
+@app.command("validate")
+def profile_validate(names: Annotated[list[str], typer.Argument(metavar="NAME|FILE...")]) -> None:
+    """Tell every mistake in profiles as file:line:column; exit 2 where there is one."""
+    from gpuscan import commands
+
+    raise typer.Exit(commands.validate(names))
+
+
+@app.command("diff")
+def profile_diff(
+    first: Annotated[str, typer.Argument(metavar="NAME|FILE")],
+    second: Annotated[str, typer.Argument(metavar="NAME|FILE")],
+    format_: Format = "text",
+) -> None:
+    """Tell in which expectations two profiles differ."""
+    from gpuscan import capture
+    from gpuscan.output import write
+
+    write(capture.compared(first, second, format_), "")
+
+
+@app.command("capture")
+def profile_capture(
+    recordings: Annotated[
+        list[str], typer.Option("--from", metavar="RECORDING", help="of good nodes: one, or three and more")
+    ] = [],  # noqa: B006
+    output: Output = "",
+    root: Root = "/",
+    driver_root: DriverRoot = "",
+    deadline: Deadline = 180.0,
+) -> None:
+    """Write the profile of this node, or of recordings, that are known to be good."""
+    from gpuscan import commands
+
+    raise typer.Exit(commands.capture(recordings, commands.Machine(None, root, driver_root, deadline), output))

@@ -1,0 +1,143 @@
+"""Judging one recording as the user wants it: which checks, which profile, which cards."""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuscan import __version__, collectors, profile, suite
+from gpuscan.collectors.incidents import pci_address
+from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.facts import Node, is_unread
+from gpuscan.measurements import measured
+from gpuscan.outcome import EXIT_INCOMPLETE, Report
+from gpuscan.recording import Recording
+from gpuscan.verdict import Case, judge
+
+COUNTING = ("inventory.card_count", "inventory.counted_alike")
+ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
+
+
+class Wanted(NamedTuple):
+    """What to judge by: profile and settings, selectors of checks, cards, further folders of checks."""
+
+    profile: str = "auto"
+    settings: Sequence[str] = ()
+    only: Sequence[str] = ()
+    skip: Sequence[str] = ()
+    gpus: str = ""
+    checks: Sequence[str] = ()
+    busy: bool = False
+
+
+class Plan(NamedTuple):
+    """A judgement prepared before the machine is touched, so that a typing error costs no scan."""
+
+    checks: tuple[suite.Check, ...]
+    skipped: frozenset[str]
+    named: profile.Profile | None
+    want: Wanted
+
+
+def busy(context: str) -> bool:
+    """Return whether `--context` says that jobs run on the node."""
+    if context not in ("idle", "busy"):
+        raise UsageError(f"--context {context}: a node is idle (drained) or busy (jobs run on it)")
+    return context == "busy"
+
+
+def all_checks(folders: Sequence[str] = ()) -> tuple[suite.Check, ...]:
+    """Return the bundled checks and those of further folders."""
+    return suite.load([suite.bundled("checks"), *folders])
+
+
+def prepare(want: Wanted) -> Plan:
+    """Load and select what is wanted; raises GpuscanError for whatever does not exist."""
+    checks, skipped = suite.select(all_checks(want.checks), want.only, want.skip)
+    named = None if want.profile == "auto" else profile.load(want.profile, want.settings)
+    if named is not None and not want.only:
+        refuse_unknown_checks(named, checks)
+    return Plan(checks, skipped, named, want)
+
+
+def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check]) -> None:
+    """Raise ProfileError where a profile speaks of a check that there is not."""
+    known = [one.id for one in checks]
+    strangers = [name for name in (*named.data["skip"], *named.data["optional"]) if name not in known]
+    if strangers:
+        raise ProfileError(f"profile {named.name}: no check is called {strangers[0]}: {near_misses(strangers[0], known, 'checks')}")
+
+
+def judged(recording: Recording, file: str, plan: Plan) -> Report:
+    """Return the report on a recording, that of *file* or of a live scan (empty)."""
+    node = collectors.node(recording)
+    chosen, note = _profile_of(recording, node, plan)
+    notes = [note]
+    if plan.want.gpus:
+        node, chosen, told = _restricted(node, chosen, plan.want.gpus)
+        notes.append(told)
+    if recording.meta.get("synthetic"):
+        notes.append("this recording is synthetic")
+    if "ended_by_signal" in recording.meta:
+        notes.append(f"the scan was ended by signal {recording.meta['ended_by_signal']}: this report is partial")
+    run = {"gpuscan_version": __version__, "profile": {"name": chosen.name, "vouches": chosen.vouches, "chosen": note}}
+    run |= _circumstances(recording, file, plan.want)
+    case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy)
+    report = judge(case)._replace(measurements=measured(node))
+    return _partial(report) if "ended_by_signal" in recording.meta else report
+
+
+def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
+    meta = recording.meta
+    return {
+        "started_at": _utc(meta.get("made_at")),
+        "duration_s": meta.get("duration_s"),
+        "level": "passive",
+        "recording": file or None,
+        "synthetic": bool(meta.get("synthetic")),
+        "context": "busy" if want.busy else "idle",
+        "drill": False,
+        "ended_by_signal": meta.get("ended_by_signal"),
+        "scope": list(recording.scope) if not want.gpus else [f"gpus: {want.gpus}"],
+        "selected": list(want.only),
+    }
+
+
+def _utc(seconds: Any) -> str | None:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if isinstance(seconds, (int, float)) else None
+
+
+def _partial(report: Report) -> Report:
+    """A scan that was cut short proves faults, but never health."""
+    if report.exit_code == 0:
+        report = report._replace(verdict="incomplete", exit_code=EXIT_INCOMPLETE)
+    return report._replace(complete=False)
+
+
+def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:
+    if plan.named is not None:
+        return plan.named, f"profile {plan.named.name}"
+    own = recording.meta.get("profile")
+    if own:
+        if str(own) not in profile.known_names():  # a name only: a recording is data and must not point at files
+            raise ProfileError(f"profile {own}, named in the recording, is not known here: name one with --profile")
+        return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
+    return profile.choose(node, plan.want.settings)
+
+
+def _restricted(node: Node, chosen: profile.Profile, gpus: str) -> tuple[Node, profile.Profile, str]:
+    total = 0 if is_unread(node.gpus) else len(node.gpus)
+    node = profile.only_gpus(node, cards_named(gpus))
+    data = {**chosen.data, "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves cards out")}}
+    return node, chosen._replace(data=data), f"{len(node.gpus)} of {total} cards are judged (--gpus)"
+
+
+def cards_named(gpus: str) -> list[str]:
+    """Split the list that `--gpus` was given; PCI addresses may be in upper case, with a long domain or with none.
+
+    >>> cards_named("00000000:1B:00.0, 1b:00.0, SXM2")
+    ['0000:1b:00.0', '0000:1b:00.0', 'SXM2']
+    """
+    names = [name.strip() for name in gpus.split(",")]
+    addresses = [name if name.count(":") > 1 else f"0000:{name}" for name in names]
+    return [pci_address(address) if ADDRESS.fullmatch(name) else name for name, address in zip(names, addresses, strict=True)]

@@ -1,0 +1,40 @@
+"""The options that several commands share, each with the line that --help shows."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from gpuscan.errors import UsageError, near_misses
+
+
+def _one_of(*known: str) -> Callable[[str], str]:
+    """Return what refuses every other word before any work is begun."""
+
+    def refuse(value: str) -> str:
+        if value not in known:
+            raise UsageError(f"unknown format '{value}': {near_misses(value, list(known), 'formats')}")
+        return value
+
+    return refuse
+
+
+Format = Annotated[str, typer.Option("--format", help="text, json", callback=_one_of("text", "json"))]
+TableFormat = Annotated[str, typer.Option("--format", help="text, json, csv", callback=_one_of("text", "json", "csv"))]
+ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
+Reports = Annotated[list[str], typer.Option("--report", metavar="FORMAT=FILE", help="a further report, as junit=gpuscan.xml")]
+Context = Annotated[str, typer.Option("--context", metavar="idle|busy", help="whether jobs run on the node")]
+Output = Annotated[str, typer.Option("--output", metavar="FILE", help="write the result there, not to standard output")]
+ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be")]
+Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation")]
+Only = Annotated[list[str], typer.Option("--only", metavar="SEL", help="run these checks only: area, id or glob")]
+Skip = Annotated[list[str], typer.Option("--skip", metavar="SEL", help="leave these checks out")]
+Gpus = Annotated[str, typer.Option("--gpus", metavar="LIST", help="judge these cards only: slot, address, UUID, serial")]
+Checks = Annotated[list[str], typer.Option("--checks", metavar="DIR", help="a further folder of check modules")]
+Deadline = Annotated[float, typer.Option("--deadline", metavar="SECONDS", min=1.0, help="the report comes by then")]
+Root = Annotated[str, typer.Option("--root", metavar="DIR", help="read /proc, /sys, /dev and /etc below this folder")]
+DriverRoot = Annotated[str, typer.Option("--driver-root", metavar="DIR", help="find NVML's library below this folder")]
+FailOn = Annotated[str, typer.Option("--fail-on", metavar="warn", help="exit 10 where there are only warnings")]
+ExitStyle = Annotated[str, typer.Option("--exit-style", metavar="S", help="full, simple, nagios, npd")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="one line")]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="show what passed and what was skipped, too")]

@@ -1,0 +1,102 @@
+"""Where a result goes: standard output, a terminal, files; each format through its renderer."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuscan import renderers
+from gpuscan.errors import UsageError, near_misses
+from gpuscan.outcome import EXIT_STYLES, EXIT_WARN, Report, worst_exit_code
+from gpuscan.recording import write_beside
+
+
+class Shown(NamedTuple):
+    """How to tell it: format, file, verbosity (-1 one line, 0, 1 all), exit style, `warn` to fail on warnings.
+
+    *files* are further (format, file) pairs: one scan feeds several readers.
+    """
+
+    format: str
+    output: str
+    verbosity: int
+    exit_style: str
+    fail_on: str
+    files: Sequence[tuple[str, str]] = ()
+
+
+def report_files(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Split `--report junit=a.xml` into format and file; raises UsageError for another shape."""
+    pairs = [word.partition("=") for word in words]
+    for word, (format_, _, file) in zip(words, pairs, strict=True):
+        if not format_ or not file:
+            raise UsageError(f"--report {word}: write it as FORMAT=FILE, as in --report junit=gpuscan.xml")
+    return [(format_, file) for format_, _, file in pairs]
+
+
+def refuse_unusable(show: Shown) -> None:
+    """Raise UsageError for a format, style or file that will not do, before any work is begun."""
+    renderers.find(show.format)
+    if show.exit_style not in ("full", *EXIT_STYLES):
+        known = near_misses(show.exit_style, ["full", *EXIT_STYLES], "exit styles")
+        raise UsageError(f"unknown exit style '{show.exit_style}': {known}")
+    if show.fail_on not in ("", "warn"):
+        raise UsageError(f"--fail-on {show.fail_on}: only 'warn' can be given; failures always count")
+    for format_, file in show.files:
+        renderers.find(format_)
+        refuse_unwritable(file)
+    if show.output and show.output != "-":
+        refuse_unwritable(show.output)
+
+
+def refuse_unwritable(file: str) -> None:
+    """Raise UsageError where there is no folder to write *file* into."""
+    folder = os.path.dirname(os.path.abspath(file))
+    if not os.path.isdir(folder):
+        raise UsageError(f"{file}: there is no folder {folder}")
+
+
+def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
+    """Print the reports, one line or array item each where there are *many*, and return the exit code of the worst."""
+    if show.fail_on:
+        reports = [_warned(report) for report in reports]
+    if show.format == "text" and not show.output and _on_terminal():
+        from gpuscan.renderers import terminal
+
+        terminal.show(reports, verbosity=show.verbosity, many=many)
+    else:
+        write(renderers.find(show.format)(reports, verbosity=show.verbosity, many=many), show.output)
+    for format_, file in show.files:
+        write(renderers.find(format_)(reports, verbosity=show.verbosity, many=many), file)
+    return worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
+
+
+def _warned(report: Report) -> Report:
+    """Return the report as `--fail-on warn` wants it: every reader is told the exit code that the program ends with."""
+    code = EXIT_WARN if report.verdict == "warn" else report.exit_code
+    return report._replace(run={**report.run, "fail_on": "warn"}, exit_code=code)
+
+
+def _on_terminal() -> bool:
+    return (sys.stdout is not None and sys.stdout.isatty()) or os.environ.get("FORCE_COLOR", "") not in ("", "0")
+
+
+def write(text: str, output: str) -> None:
+    """Write a result to standard output, or to a file beside its place and rename it there."""
+    data = text.encode("utf-8", "surrogateescape")
+    if output and output != "-":
+        write_beside(output, data)
+        return
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, AttributeError) as error:  # a full disk, or started with standard output closed
+        mute()
+        raise UsageError(f"standard output cannot be written: {getattr(error, 'strerror', '') or 'it is closed'}") from None
+
+
+def mute() -> None:
+    """Send standard output nowhere: what is still in its buffer cannot reach anybody, and the flush at exit must not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
