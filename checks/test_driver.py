@@ -103,6 +103,6 @@ def test_vbios_is_expected(gpu: Gpu, profile: Profile) -> None:
 @check(action=Action.FIX_CONFIG, needs="driver.answers", impact="correctness")
 def test_confidential_compute_is_expected(node: Node, profile: Profile) -> None:
     """Confidential computing is on or off as the profile wants it."""
-    mode, wanted = node.driver.confidential_compute, profile.driver.confidential_compute
+    wanted, mode = profile.driver.confidential_compute, node.driver.confidential_compute
     if mode != wanted:
         fail(f"confidential computing is {'on' if mode else 'off'}", observed=mode, expected=wanted)

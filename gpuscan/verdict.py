@@ -13,7 +13,6 @@ from gpuscan.suite import Check, call
 
 HARMLESS = ("not-recorded", "not-supported", "too-old-driver")
 NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node"}
-MAY_LACK = ("driver.confidential_compute",)
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]
 OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
@@ -157,8 +156,9 @@ def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> 
 def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
     """Tell whether a lack is a skip: outside the scope, or a thing that this hardware or driver does not have."""
     if unread.kind == "not-supported":
-        may_lack = path.startswith("gpus[") or path in MAY_LACK
-        return may_lack and not any(_covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES))
+        return path.startswith("gpus[") and not any(
+            _covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES)
+        )
     return unread.kind in HARMLESS
 
 
@@ -170,7 +170,7 @@ def _covered(path: str, asked: str) -> bool:
 
 def capability(path: str) -> str:
     """Return the fact of a card that a path leads to, without numbers: `gpus[SXM6].nvlinks[3].active` is `nvlinks.active`."""
-    return re.sub(r"\[[^]]*\]", "", path.partition("].")[2] or path.removeprefix("driver."))
+    return re.sub(r"\[[^]]*\]", "", path.partition("].")[2] or path)
 
 
 def _said(missing: Sequence[tuple[str, Unread]]) -> str:

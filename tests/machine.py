@@ -130,6 +130,11 @@ class Done(NamedTuple):
         return {row["subject"]: row["status"] for row in self.report["checks"] if row["id"] == check}
 
 
+def _alike(now: Any, then: Reading) -> bool:
+    """Tell whether a reading came out as before: the same value, or a lack of the same kind."""
+    return bool(now == then.value if then.error is None else getattr(now, "kind", None) == then.error.kind)
+
+
 class Machine:
     """One fake machine in a folder of its own."""
 
@@ -200,7 +205,7 @@ class Machine:
         last = self.recorded
         others = [address for address in self.cards() if address not in addresses]
         wanted = [r for r in self.recording if any(address in r.key for address in others) and r.key.startswith("nvml:")]
-        return bool(wanted) and all(last.get(r.key) == r.value for r in wanted if "GetIndex(" not in r.key)
+        return bool(wanted) and all(_alike(last.get(r.key), r) for r in wanted if "GetIndex(" not in r.key)
 
     def calls(self, address: str = "") -> list[str]:
         """The calls made, of one card if named: symbols."""

@@ -23,6 +23,7 @@ OTHERS = 7
 HANDLE = "nvmlDeviceGetHandleByPciBusId_v2"
 MIDDLE = call("RemappedRows", A)
 CLOCKS = call("CurrentClocksEventReasons", A)  # read twice: the second sample is blocked where the first one was not
+TWICE = {CLOCKS, call("PcieReplayCounter", A)}  # their second samples come after all else
 PATIENT = "init=60,call=60,host=60"
 
 # What cannot be killed stands in for what sits in the kernel: gpuscan's SIGKILL reaches nobody, nor does its own death.
@@ -69,7 +70,7 @@ def keys_of(machine: Machine, address: str) -> list[str]:
     [
         ({card(A): Change(hang=True, handle=True)}, call("HandleByPciBusId", A), HANDLE),
         ({MIDDLE: Change(hang=True)}, MIDDLE, "nvmlDeviceGetRemappedRows"),
-        ({call("FieldValues", A, ",165,17"): Change(hang=True)}, call("FieldValues", A, ",91,0"), "nvmlDeviceGetFieldValues"),
+        ({call("FieldValues", A, ",165,17"): Change(hang=True)}, call("FieldValues", A, ",230,0"), "nvmlDeviceGetFieldValues"),
     ],
     ids=["at its handle", "in the middle", "in its last call"],
 )
@@ -82,7 +83,7 @@ def test_one_card_hangs(eight: Machine, changes: dict[str, Change], culprit: str
     assert done.report["findings"][0]["address"] == A
     assert eight.unread("timed-out") == [culprit]
     keys = keys_of(eight, A)
-    assert {*eight.unread("blocked-behind"), CLOCKS} == {*keys[keys.index(culprit) + 1 :], CLOCKS}
+    assert {*eight.unread("blocked-behind"), *TWICE} == {*keys[keys.index(culprit) + 1 :], *TWICE}
     assert eight.read_all_but(A)
     assert eight.calls(A)[-1] == last
     assert eight.calls(A).count("nvmlDeviceGetCurrentClocksEventReasons") <= 1, "nor for its second sample"

@@ -391,3 +391,25 @@ def test_a_field_that_no_schema_describes_would_be_noticed() -> None:
         assert mistakes(closed(SCHEMAS["report"]), document)
         assert mistakes(SCHEMAS["report"], document) == [], "and is allowed to readers"
         del place["colour"]
+
+
+def told(readings: list[Reading]) -> list[object]:
+    return [reading.value if reading.error is None else reading.error.kind for reading in readings]
+
+
+def test_patch_gives_a_key_several_readings() -> None:
+    before = simple(Reading("a", 3, at_s=1.0), Reading("a", 3, at_s=2.0), Reading("b", 7))
+    samples = patch(before, {"a": {"samples": [3, {"error": ["lost", "gone"]}, 5]}})
+    assert told(samples.all("a")) == [3, "lost", 5]
+    assert [reading.at_s for reading in samples.all("a")] == [1.0, 2.0, 2.0]
+    assert told(patch(before, {"b": {"samples": [7, 8]}}).all("b")) == [7, 8]
+    assert told(patch(before, {"c": {"samples": [1, 2]}}).all("c")) == [1, 2]
+
+
+def test_patch_lets_counters_grow() -> None:
+    file = "DLP 1\nTOTAL_ERR_FATAL 1\n"
+    before = simple(Reading("a", 3, at_s=1.0), Reading("a", 4, at_s=2.0), Reading("file:b", file), Reading("file:c", "9\n"))
+    grown = patch(before, {"a": {"growth": 5}, "file:*": {"growth": 2}})
+    assert told(grown.all("a")) == [3, 8]
+    assert told(grown.all("file:b")) == [file, "DLP 1\nTOTAL_ERR_FATAL 3\n"]
+    assert told(grown.all("file:c")) == ["9\n", "11\n"]

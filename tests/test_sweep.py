@@ -184,8 +184,8 @@ def littered(node: Before, groups: Iterable[Collection[str]], values: Iterable[A
     found, values = [], list(values)
     for keys in groups:
         for value in values:
-            if type(value) is list and all(key.startswith("dir:") for key in keys):
-                continue  # a listing may well be another: then it is a fault of its own
+            if type(value) is list and all(key.startswith("dir:") or "RunningProcesses" in key for key in keys):
+                continue  # a listing may well be another: then it is a fault of its own, or none
             never = any(value is one for one in NEVER_MEANT)
             found += opened(node, keys, f"{value!r:.40}", saying(value), rested_on=never)
         found += opened(node, keys, "gone", gone)
@@ -307,4 +307,29 @@ def test_the_sweep_sees_a_hole() -> None:
     assert [hole for hole in better(node, healthy.report) if "became pass" in hole]
     assert "exit 41 became 0" in list(better(node, healthy.report))
     key = "nvml:nvmlDeviceGetRemappedRows(0000:52:00.0)"
-    assert len(list(blind(healthy, healthy.report, [key]))) == 3
+    assert len(list(blind(healthy, healthy.report, [key]))) == 4
+
+
+GROWING = (
+    "nvml:nvmlDeviceGetPcieReplayCounter(0000:52:00.0)",
+    "nvml:nvmlDeviceGetFieldValues(0000:52:00.0,163,7)",
+    "nvml:nvmlDeviceGetFieldValues(0000:52:00.0,75,0)",
+    "file:/sys/bus/pci/devices/0000:52:00.0/aer_dev_fatal",
+    "file:/sys/class/infiniband/mlx5_3/ports/1/counters/link_downed",
+)
+
+
+@pytest.mark.parametrize("key", GROWING)
+def test_growth_needs_both_samples(key: str) -> None:
+    """One that failed leaves no pass; one that was never meant to be taken is a skip."""
+    node = before(base("h100-8x-ib"))
+    (first, last), lost = base("h100-8x-ib").all(key), {"error": ["timed-out", "planted"]}
+    for samples in ([lost, last.value], [first.value, lost]):
+        report = judged_facts(collectors.node(patch(node.recording, {key: {"samples": samples}})), "h100-8x")
+        assert report.exit_code in (3, 30)
+        assert list(blind(node, report, [key])) == []
+    once = judged_facts(collectors.node(patch(node.recording, {key: {"samples": [last.value]}})), "h100-8x")
+    assert once.exit_code == 0
+    hit = [result for result in once.results if place(result) in node.booked[key]]
+    assert {result.status for result in hit if "not recorded" in result.reason} == {Status.SKIP}
+    assert any("read once" in result.reason for result in hit)

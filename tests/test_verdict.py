@@ -11,6 +11,7 @@ from building import by_subject, checks_of, demo_node, expecting, judged, lost, 
 from gpuscan.facts import Counter, Incident, Node, Port, Unread
 from gpuscan.outcome import Action, Status
 from gpuscan.profile import load
+from gpuscan.verdict import Case, judge
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
 SXM6, SXM8, SXM5, SXM7 = (gpu.address for gpu in demo_node().gpus)
@@ -428,7 +429,20 @@ def test_where_cards_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> No
 
 
 def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Path) -> None:
-    port = Port("mlx5_0/1", "mlx5_0", 1, "0000:0a:00.0", "InfiniBand", "ACTIVE", "LinkUp", 400.0, "28.39", "MT_1", Counter(0, 0), Counter(0, 0))
+    port = Port(
+        "mlx5_0/1",
+        "mlx5_0",
+        1,
+        "0000:0a:00.0",
+        "InfiniBand",
+        "ACTIVE",
+        "LinkUp",
+        400.0,
+        "28.39",
+        "MT_1",
+        Counter(0, 0),
+        Counter(0, 0),
+    )
     node = with_gpu(demo_node(ports=(port,)), "SXM8", serial=lost())
     unread: Any = lost()
     node = node._replace(host=node.host._replace(hostname="n1", product=unread))
@@ -456,5 +470,78 @@ def test_a_blind_spot_is_listed_once_for_all_its_cards(tmp_path: Path) -> None:
         node = with_gpu(node, label, performance_state=Unread(f"nvml:t({label})", "not-supported", "Not Supported"))
     report = judged(checks_of(tmp_path / "c", ONE), node)
     assert report.blind_spots == (
-        {"fact": "gpus[].performance_state", "kind": "not-supported", "text": "Not Supported", "subjects": ["gpu:SXM5", "gpu:SXM8"]},
+        {
+            "fact": "gpus[].performance_state",
+            "kind": "not-supported",
+            "text": "Not Supported",
+            "subjects": ["gpu:SXM5", "gpu:SXM8"],
+        },
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "fact", "status"),
+    [
+        ("nvlinks", "nvlinks", Status.UNKNOWN),
+        ("nvlinks", "crc_errors", Status.UNKNOWN),
+        ("nvlinks.active", "nvlinks", Status.UNKNOWN),
+        ("nvlinks.active", "active", Status.UNKNOWN),
+        ("nvlinks.active", "crc_errors", Status.SKIP),
+        ("nvlinks.active", "rate_mb_s", Status.SKIP),
+        ("pcie", "active", Status.SKIP),
+    ],
+)
+def test_a_capability_asks_for_a_fact_or_for_a_part_of_it(asked: str, fact: str, status: Status, tmp_path: Path) -> None:
+    lack: Any = Unread("k", "not-supported", "Not Supported")
+    node = demo_node()
+    card = node.gpus[0]
+    links = lack if fact == "nvlinks" else tuple(link._replace(**{fact: lack}) for link in card.nvlinks)
+    node = node._replace(gpus=(card._replace(nvlinks=links),))
+    body = "[link.active for link in gpu.nvlinks]" if fact == "nvlinks" else f"[link.{fact} for link in gpu.nvlinks]"
+    text = f'@check(action=Action.REBOOT)\ndef test_it(gpu: Gpu) -> None:\n    """It is right."""\n    assert {body}\n'
+    assert the(judged(checks_of(tmp_path / "c", text), node, expecting(capabilities=[asked])), "area.it").status is status
+
+
+HEAT = '''
+@check(action=Action.INSPECT, jobs=True)
+def test_root(gpu: Gpu) -> None:
+    """It is cool."""
+    assert gpu.minor < 0
+
+@check(action=Action.INSPECT, needs="area.root", jobs=True)
+def test_echo(gpu: Gpu) -> None:
+    """It is cool, too."""
+    assert gpu.minor < 0
+
+@check(action=Action.INSPECT, needs="area.root", jobs=True)
+def test_unread(gpu: Gpu) -> None:
+    """It was read."""
+    assert gpu.performance_state == 0
+
+@check(action=Action.REPLACE, needs="area.root")
+def test_part(gpu: Gpu) -> None:
+    """It is whole."""
+    assert gpu.minor < 0
+'''
+
+
+def test_on_a_busy_node_what_jobs_cause_explains_warnings_and_nothing_else(tmp_path: Path) -> None:
+    card = demo_node().gpus[0]
+    unread: Any = lost()
+    node = demo_node(gpus=(card._replace(performance_state=unread),))
+    case = Case(node, expecting(), checks_of(tmp_path / "c", HEAT))
+    idle, busy = judge(case), judge(case._replace(busy=True))
+    names = ("root", "echo", "unread", "part")
+    assert [the(idle, f"area.{name}").status.value for name in names] == ["fail", "skip", "skip", "fail"]
+    assert [the(busy, f"area.{name}").status.value for name in names] == ["warn", "skip", "unknown", "fail"]
+
+
+def test_comparing_nothing_is_no_pass(tmp_path: Path) -> None:
+    text = '''
+@check(action=Action.MONITOR)
+def test_alike(node: Node) -> None:
+    """They are alike."""
+    assert len({firmware for _, firmware in read(node.ports, "firmware")}) < 2
+'''
+    result = the(judged(checks_of(tmp_path / "c", text), demo_node(ports=())), "area.alike")
+    assert (result.status, result.reason) == (Status.SKIP, "does not apply: nothing in this node to compare")

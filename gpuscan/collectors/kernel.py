@@ -59,6 +59,8 @@ def _module_version(value: Any) -> str:
 
 
 def _flavour(value: Any) -> str:
+    if "Kernel Module" not in text(value):
+        raise ValueError(value)
     return "open" if "Open Kernel Module" in text(value) else "proprietary"
 
 
@@ -94,7 +96,14 @@ def driver(recording: Recording, sources: Sources) -> Driver:
 def modules(recording: Recording, sources: Sources) -> Any:
     """Return the names of the loaded kernel modules."""
     sources["kernel_modules"] = (MODULES,)
-    return take(recording, MODULES, lambda value: tuple(line.split()[0] for line in text(value).splitlines()))
+    return take(recording, MODULES, lambda value: tuple(_module(line) for line in text(value).splitlines()))
+
+
+def _module(line: str) -> str:
+    """`nvidia_uvm 1830912 0 - Live 0x0000000000000000 (O)` is nvidia_uvm."""
+    name, size = line.split()[:2]
+    int(size)
+    return name
 
 
 def access(answer: Any) -> Any:
