@@ -80,7 +80,9 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _evidence(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
-    return [{"fact": one.fact, "value": _value(one.value), "readings": list(one.keys)} for one in evidence]
+    """Tell each fact once, however often the check looked at it."""
+    rows = {one.fact: {"fact": one.fact, "value": _value(one.value), "readings": list(one.keys)} for one in evidence}
+    return list(rows.values())
 
 
 def _value(value: Any) -> Any:

@@ -9,15 +9,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from junit_xml import TestCase, TestSuite
+import junit_xml
 
-from gpuscan.outcome import ACTIONS, Finding, Report, Result, Status
+from gpuscan.outcome import ACTIONS, EXIT_WARN, Finding, Report, Result, Status
 
 ALLOWED = {
     "testsuite": ("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname"),
     "testcase": ("name", "classname", "time"),
 }
-CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+ESCAPES = re.compile(  # CSI and OSC sequences, then any other; of one that has no end its first character alone
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-Z\\^-~]"
+)
+FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+LONGEST_LINE = 4096
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -32,19 +36,23 @@ def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False
 
 def _document(reports: Sequence[Report], *, full: bool) -> str:
     root = ElementTree.Element("testsuites", {"name": "gpuscan"})
-    root.extend(_suite(report, full=full) for report in reports)
+    root.extend(_suite(report, f"gpuscan.{_host(report)}" if len(reports) > 1 else "gpuscan", full=full) for report in reports)
+    _tell_apart(root)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
 
 
-def _suite(report: Report, *, full: bool) -> ElementTree.Element:
-    host = report.host.get("hostname") or report.run.get("recording") or "localhost"
-    suite = TestSuite(
-        f"gpuscan {report.run['profile']['name']}",
-        [_case(result) for result in report.results],
-        hostname=clean(str(host)),
+def _host(report: Report) -> str:
+    return clean(str(report.host.get("hostname") or report.run.get("recording") or "localhost"))
+
+
+def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
+    suite = junit_xml.TestSuite(
+        clean(f"gpuscan {report.run['profile']['name']}"),
+        [*(_case(result, package, warned="fail_on" in report.run) for result in report.results), *_verdict(report, package)],
+        hostname=_host(report),
         timestamp=str(report.run.get("started_at") or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
     )
@@ -52,9 +60,31 @@ def _suite(report: Report, *, full: bool) -> ElementTree.Element:
     _trim(element)
     element.set("time", f"{float(report.run.get('duration_s') or 0):.3f}")
     if full:
-        for case, result in zip(element.iter("testcase"), report.results, strict=True):
+        for case, result in zip(element.iter("testcase"), report.results, strict=False):
             _add_properties(case, result)
     return element
+
+
+def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
+    """Where no case is red and the node may not work all the same (cut short, all skipped), one more says so."""
+    if report.exit_code == 0 or any(result.status in (Status.FAIL, Status.UNKNOWN) for result in report.results):
+        return []
+    if report.exit_code == EXIT_WARN:  # each warning is a failure
+        return []
+    case = junit_xml.TestCase("verdict[node]", f"{package}.verdict")
+    message = clean(f"the verdict is {report.verdict} (exit code {report.exit_code})")
+    case.add_error_info(message, clean("\n".join((message, *report.notes))), report.verdict)
+    return [case]
+
+
+def _tell_apart(root: ElementTree.Element) -> None:
+    """Number the cases of equal names (two cards of one slot's name, one host twice): readers keep only the first of them."""
+    seen: dict[tuple[str | None, str], int] = {}
+    for case in root.iter("testcase"):
+        place = case.get("classname"), str(case.get("name"))
+        seen[place] = seen.get(place, 0) + 1
+        if seen[place] > 1:
+            case.set("name", f"{place[1]} #{seen[place]}")
 
 
 def _properties(report: Report) -> Iterator[tuple[str, Any]]:
@@ -70,13 +100,14 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _case(result: Result) -> TestCase:
-    area = result.check.partition(".")[0]
-    case = TestCase(clean(f"{result.check}[{result.subject}]"), f"gpuscan.{area}")
+def _case(result: Result, package: str, *, warned: bool) -> junit_xml.TestCase:
+    case = junit_xml.TestCase(clean(f"{result.check}[{result.subject}]"), f"{package}.{result.check.partition('.')[0]}")
     text = clean(_text(result))
     if result.status is Status.FAIL:
-        worst = max(_failures(result), key=lambda finding: finding.action.rank)
+        worst = _worst(result)
         case.add_failure_info(clean(worst.message), text, ACTIONS[worst.action].verdict)
+    elif result.status is Status.WARN and warned:
+        case.add_failure_info(clean(_worst(result).message), text, "warn")
     elif result.status is Status.UNKNOWN:
         case.add_error_info(clean(result.reason), text, "incomplete")
     elif result.status is Status.SKIP:
@@ -86,8 +117,8 @@ def _case(result: Result) -> TestCase:
     return case
 
 
-def _failures(result: Result) -> list[Finding]:
-    return [finding for finding in result.findings if finding.severity is Status.FAIL]
+def _worst(result: Result) -> Finding:
+    return max(result.findings, key=lambda finding: (finding.severity is Status.FAIL, finding.action.rank))
 
 
 def _text(result: Result) -> str:
@@ -105,7 +136,7 @@ def _text(result: Result) -> str:
         ]
         lines += [f"culprits: {', '.join(finding.culprits)}"] if finding.culprits else []
         lines += [f"source: {finding.source}"] if finding.source else []
-    lines += [f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})" for e in result.evidence]
+    lines += dict.fromkeys(f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})" for e in result.evidence)
     lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
     return "\n".join([*lines, *([result.traceback] if result.traceback else [])])
 
@@ -132,5 +163,12 @@ def _add_properties(case: ElementTree.Element, result: Result) -> None:
 
 
 def clean(text: str) -> str:
-    """Return *text* without terminal escapes and without characters that XML forbids: log lines can hold anything."""
-    return CONTROL.sub("", text)
+    """Return *text* without terminal escapes and what XML forbids, and with endless lines cut: evidence can hold anything.
+
+    >>> clean("\\x1b[31mred\\x1b[0m\\x00 \\ud800\\uffff]]>")
+    'red ]]>'
+    """
+    whole = FORBIDDEN.sub("", ESCAPES.sub("", text))
+    if len(whole) <= LONGEST_LINE:
+        return whole
+    return "\n".join(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut)" for line in whole.split("\n"))
