@@ -31,7 +31,8 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if not name.startswith("test_") or not isinstance(getattr(obj, "__gpuscan__", None), suite.Mark):
         return None
     area = collector.path.stem.removeprefix("test_")
-    item: CheckItem = CheckItem.from_parent(collector, name=name, check=f"{area}.{name.removeprefix('test_')}", result=None)
+    line = getattr(getattr(obj, "__code__", None), "co_firstlineno", 1) - 1
+    item: CheckItem = CheckItem.from_parent(collector, name=name, check=f"{area}.{name.removeprefix('test_')}", line=line)
     return item
 
 
@@ -67,24 +68,25 @@ def _split(item: pytest.Item, results: dict[str, list[Result]]) -> Iterator[pyte
         return
     parent: Any = item.parent
     for result in results[item.check]:
-        yield CheckItem.from_parent(parent, name=f"{item.name}[{result.subject}]", check=item.check, result=result)
+        name = f"{item.name}[{result.subject}]"
+        new: CheckItem = CheckItem.from_parent(parent, name=name, check=item.check, line=item.line, result=result)
+        if result.status is Status.SKIP:
+            new.add_marker(pytest.mark.skip(reason=result.reason))
+        yield new
 
 
 class CheckItem(pytest.Item):
     """One check, before it is judged, or one result of it after."""
 
-    def __init__(self, *, check: str, result: Result | None, **kwargs: Any) -> None:
+    def __init__(self, *, check: str, line: int, result: Result | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.check = check
-        self.result = result
+        self.check, self.line, self.result = check, line, result
 
     def runtest(self) -> None:
         """Tell pytest what became of the check: unknown is a failure, too."""
         result = self.result
         if result is None:
             raise CheckFailed(f"{self.path}: gpuscan loads no such check: its modules are named test_*.py and hold plain functions")
-        if result.status is Status.SKIP:
-            pytest.skip(result.reason)
         for finding in result.findings:
             self.add_report_section("call", finding.severity.value, f"{finding.message} ({finding.action.value})")
         if result.status in (Status.FAIL, Status.UNKNOWN):
@@ -99,7 +101,7 @@ class CheckItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """Name the test in pytest's listing."""
-        return self.path, None, f"{self.check} {self.result.subject if self.result else ''}"
+        return self.path, self.line, f"{self.check} {self.result.subject if self.result else ''}"
 
 
 def _evidence(result: Result) -> list[str]:
