@@ -196,7 +196,7 @@ def compared(first: str, second: str, format_: str) -> str:
     left, right = (dict(_flat(profile.load(name).data)) for name in (first, second))
     rows = [(key, left.get(key), right.get(key)) for key in sorted({*left, *right}) if left.get(key) != right.get(key)]
     if format_ == "json":
-        return json.dumps([{"key": key, first: a, second: b} for key, a, b in rows], indent=1) + "\n"
+        return json.dumps([{"key": key, "first": a, "second": b} for key, a, b in rows], indent=1) + "\n"
     return "".join(f"{key}: {json.dumps(a)} in {first}, {json.dumps(b)} in {second}\n" for key, a, b in rows) or "no difference\n"
 
 

@@ -90,10 +90,10 @@ class CheckItem(pytest.Item):
         for finding in result.findings:
             self.add_report_section("call", finding.severity.value, f"{finding.message} ({finding.action.value})")
         if result.status in (Status.FAIL, Status.UNKNOWN):
-            said = [f"{finding.message} -> {finding.action.value}" for finding in result.findings]
+            said = [f"{finding.severity.value}: {finding.message} -> {finding.action.value}" for finding in result.findings]
+            reason = [f"{result.status.value}: {result.reason}"] if result.reason else []
             crash = [result.traceback] if result.traceback else []
-            head = f"{result.status.value}: {result.reason}".rstrip(": ")
-            raise CheckFailed("\n".join([head, *said, *_evidence(result), *crash]))
+            raise CheckFailed("\n".join([*reason, *said, *_evidence(result), *crash]))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show what the check said; a traceback would only show this file."""

@@ -1,6 +1,7 @@
 """`gpuscan checks` and `gpuscan explain`: what is judged, by whose word, and what the codes mean."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ EXITS = {
     41: ("hardware", "Replace the part."),
 }
 SIGNALS = "128+n: ended by signal n, after a partial report marked incomplete."
+MOST_SIGNALS = 64
 
 
 def listed(checks: Sequence[Check], format_: str) -> str:
@@ -72,11 +74,12 @@ def shown(one: Check, format_: str) -> str:
 
 def exits(code: str, format_: str) -> str:
     """Return what an exit code means, or all of them; raises UsageError for one that gpuscan never gives."""
-    if code and (not code.isdigit() or (int(code) not in EXITS and not 128 < int(code) < 160)):
+    number = int(code) if re.fullmatch("[0-9]{1,3}", code) else -1
+    if 128 < number <= 128 + MOST_SIGNALS:
+        return json.dumps({"exit": number, "meaning": SIGNALS}) + "\n" if format_ == "json" else f"{number}  {SIGNALS}\n"
+    if code and number not in EXITS:
         raise UsageError(f"gpuscan never exits with '{code}': its codes are {', '.join(map(str, EXITS))} and 128+n")
-    if code and int(code) > 128:
-        return json.dumps({"exit": int(code), "meaning": SIGNALS}) + "\n" if format_ == "json" else f"{code}  {SIGNALS}\n"
-    chosen = {int(code): EXITS[int(code)]} if code else EXITS
+    chosen = {number: EXITS[number]} if code else EXITS
     if format_ == "json":
         rows = [{"exit": n, "verdict": verdict, "meaning": text, "actions": _actions(n)} for n, (verdict, text) in chosen.items()]
         return json.dumps({"codes": rows, "styles": EXIT_STYLES}, indent=1) + "\n"

@@ -119,9 +119,14 @@ def test_a_folder_of_the_user_s_own(tmp_path: Path, under_pytest: Any) -> None:
     node = {"test_odd[node]": "passed", "test_unread[node]": "skipped", "test_open[node]": "skipped", "test_broken[node]": "failed"}
     assert outcomes == own == {**cards, "test_bad[gpu:SXM7]": "failed", **node}
     assert done.code == 1
-    for told in ("it is bad -> inspect", "it is odd (monitor)", "not recorded: host.bios_version", "KeyError: 'missing'"):
+    for told in (
+        "test_bad[gpu:SXM7] - fail: it is bad -> inspect",
+        "it is odd (monitor)",
+        "not recorded: host.bios_version",
+        "KeyError: 'missing'",
+    ):
         assert told in done.out, told
-    assert re.search(r"test_site\.py:\d+: not recorded: ", done.out)
+    assert re.search(r"SKIPPED \[1\] .*test_site\.py:(\d+:)? not recorded: ", done.out)
     assert "not judged: profile h200-4x leaves gpu.vbios open" in done.out
     assert "pytest_plugin.py" not in done.out, "no traceback shows our own code"
 
