@@ -1,6 +1,7 @@
 """The start: a live command begins its scan before anything heavy is imported, then the command line takes over."""
 
 import gc
+import os
 import signal
 import sys
 
@@ -10,6 +11,7 @@ NOT_ALL = ("--replay", "--root", "--driver-root", "--deadline", "--gpus", "--hel
 
 def main() -> None:
     """Run gpuscan."""
+    _hold_the_standard_streams()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a scan to end, it ends the program and needs no traceback
     gc.disable()  # one short run; collecting its garbage would cost more than it frees
@@ -27,6 +29,15 @@ def main() -> None:
     from gpuscan.cli import start
 
     start(scanner)
+
+
+def _hold_the_standard_streams() -> None:
+    """Where one is closed, keep its number taken: the next file opened would get it, and whatever is printed there."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # print() and typer would turn to stdout
 
 
 def _scans_all_of_this_machine(arguments: list[str]) -> bool:

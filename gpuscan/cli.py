@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuscan import options as opt
-from gpuscan.errors import GpuscanError, UsageError
+from gpuscan.errors import GpuscanError, UsageError, complain, mute
 
 LOOKS: Any = {"no_args_is_help": True, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 app = typer.Typer()
@@ -213,13 +213,11 @@ def start(scanner: Any) -> None:
     try:
         code = command_line("".join(sys.argv[1:2]))(obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
-        print(*(f"gpuscan: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
+        complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
         code = _broken_codes()[0]
     except SystemExit as ended:
         code = ended.code
         if isinstance(ended.__context__, BrokenPipeError):  # typer and rich make an exit code of it that is not ours
-            from gpuscan.output import mute
-
             mute()
             code = 128 + 13
     except Exception as error:  # noqa: BLE001  # the last door: whatever comes here is our own failure, never a verdict
@@ -234,12 +232,15 @@ def _told(error: Exception) -> int:
     """Tell of an error and return its exit code: a mistake on the command line by typer's own words, all else as ours."""
     show = getattr(error, "show", None)  # typer's class lies in a package that it vendors, and may rename
     if show is not None:
-        show()
+        try:
+            show()
+        except OSError:
+            mute(2)
         return _broken_codes()[0]
     import traceback
 
-    traceback.print_exception(error)
-    print("gpuscan: internal error, and no verdict: please report it with the lines above", file=sys.stderr)
+    complain("".join(traceback.format_exception(error)))
+    complain("gpuscan: internal error, and no verdict: please report it with the lines above")
     return _broken_codes()[1]
 
 

@@ -1,12 +1,11 @@
 """What the commands do: each takes plain values, returns an exit code, and raises GpuscanError to be told about."""
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import collectors, judging, output, profile
-from gpuscan.errors import GpuscanError, UsageError, near_misses
+from gpuscan.errors import GpuscanError, UsageError, complain, near_misses
 from gpuscan.facts import Node
 from gpuscan.judging import Wanted
 from gpuscan.outcome import Status
@@ -74,7 +73,7 @@ def collect(machine: Machine, file: str, *, redact: bool, profile: str) -> int:
     save(recording, file)
     number = sum(1 for _ in recording)
     missed = sum(reading.error is not None for reading in recording)
-    print(f"{file}: {number} readings, {missed} of them errors; judge it with gpuscan judge {file}", file=sys.stderr)
+    complain(f"{file}: {number} readings, {missed} of them errors; judge it with gpuscan judge {file}")
     return 128 + stopped if stopped else 0
 
 
@@ -89,7 +88,7 @@ def validate(names: Sequence[str]) -> int:
             output.write(f"{name}: valid\n", "")
         except GpuscanError as error:
             wrong += 1
-            print(*(f"gpuscan: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
+            complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
     return 2 if wrong else 0
 
 

@@ -1,5 +1,8 @@
 """What ends a command with a sentence instead of a verdict; caught only in cli.py, exit code 2."""
 
+import os
+import sys
+
 
 class GpuscanError(Exception):
     """The base: its text names the file or option, what is wrong with it, and what to do."""
@@ -15,6 +18,20 @@ class ProfileError(GpuscanError):
 
 class RecordingError(GpuscanError):
     """A recording cannot be read, or is not one."""
+
+
+def complain(text: str) -> None:
+    """Tell people on standard error, in UTF-8 whatever the locale; where that cannot be written nobody is to hear it."""
+    try:
+        sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape"))
+        sys.stderr.flush()
+    except OSError:
+        mute(2)
+
+
+def mute(number: int = 1) -> None:
+    """Send a standard stream nowhere: what is left in its buffer can reach nobody, and the flush at exit must not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def near_misses(word: str, known: "list[str]", what: str) -> str:

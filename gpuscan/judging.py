@@ -1,5 +1,6 @@
 """Judging one recording as the user wants it: which checks, which profile, which cards."""
 
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -93,7 +94,7 @@ def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, A
         "started_at": _utc(meta.get("made_at")),
         "duration_s": meta.get("duration_s"),
         "level": "passive",
-        "recording": file or None,
+        "recording": os.fsencode(file).decode("utf-8", "surrogateescape") or None,  # readable whatever the locale is
         "synthetic": bool(meta.get("synthetic")),
         "context": "busy" if want.busy else "idle",
         "drill": False,

@@ -1,5 +1,6 @@
 """The options that several commands share, each with the line that --help shows."""
 
+import os
 from collections.abc import Callable
 from typing import Annotated
 
@@ -19,6 +20,11 @@ def _one_of(*known: str) -> Callable[[str], str]:
     return refuse
 
 
+def _readable(words: list[str]) -> list[str]:
+    """Return what was typed as UTF-8 whatever the locale is: under LC_ALL=C Python keeps such letters as lone surrogates."""
+    return [os.fsencode(word).decode("utf-8", "replace") for word in words]
+
+
 Format = Annotated[str, typer.Option("--format", help="text, json", callback=_one_of("text", "json"))]
 TableFormat = Annotated[str, typer.Option("--format", help="text, json, csv", callback=_one_of("text", "json", "csv"))]
 ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
@@ -26,7 +32,7 @@ Reports = Annotated[list[str], typer.Option("--report", metavar="FORMAT=FILE", h
 Context = Annotated[str, typer.Option("--context", metavar="idle|busy", help="whether jobs run on the node")]
 Output = Annotated[str, typer.Option("--output", metavar="FILE", help="write the result there, not to standard output")]
 ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be")]
-Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation")]
+Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation", callback=_readable)]
 Only = Annotated[list[str], typer.Option("--only", metavar="SEL", help="run these checks only: area, id or glob")]
 Skip = Annotated[list[str], typer.Option("--skip", metavar="SEL", help="leave these checks out")]
 Gpus = Annotated[str, typer.Option("--gpus", metavar="LIST", help="judge these cards only: slot, address, UUID, serial")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuscan import renderers
-from gpuscan.errors import UsageError, near_misses
+from gpuscan.errors import UsageError, mute, near_misses
 from gpuscan.outcome import EXIT_STYLES, EXIT_WARN, Report, worst_exit_code
 from gpuscan.recording import write_beside
 
@@ -63,7 +63,7 @@ def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
     if show.format == "text" and not show.output and _on_terminal():
         from gpuscan.renderers import terminal
 
-        terminal.show(reports, verbosity=show.verbosity, many=many)
+        write(terminal.render(reports, verbosity=show.verbosity, many=many), "")
     else:
         write(renderers.find(show.format)(reports, verbosity=show.verbosity, many=many), show.output)
     for format_, file in show.files:
@@ -95,8 +95,3 @@ def write(text: str, output: str) -> None:
     except (OSError, AttributeError) as error:  # a full disk, or started with standard output closed
         mute()
         raise UsageError(f"standard output cannot be written: {getattr(error, 'strerror', '') or 'it is closed'}") from None
-
-
-def mute() -> None:
-    """Send standard output nowhere: what is still in its buffer cannot reach anybody, and the flush at exit must not complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

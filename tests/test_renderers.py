@@ -179,21 +179,18 @@ def test_harmless_leaves_ordinary_text_alone() -> None:
     assert text.harmless("a\tb\u00a0c\nd") == "a b c d"
 
 
-def shown(one: Report, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, **colour: str) -> str:
+def shown(one: Report, width: int, monkeypatch: pytest.MonkeyPatch, **colour: str) -> str:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ({"TERM": "xterm", "COLUMNS": str(width)} | colour).items():
         monkeypatch.setenv(name, value)
-    terminal.show([one], verbosity=1)
-    return capsys.readouterr().out
+    return terminal.render([one], verbosity=1)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_lines_are_wrapped_to_the_terminal_and_hang(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_wrapped_to_the_terminal_and_hang(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     one = report("demo-broken")
-    lines = shown(one, width, capsys, monkeypatch).splitlines()
+    lines = shown(one, width, monkeypatch).splitlines()
     assert max(map(len, lines)) <= width
     starts = ("FAIL ", "UNKNOWN ", "WARN ", "skip ", "pass ", "gpuscan ", "Verdict: ", "Next: ", "Then: ", " " * 9)
     free = [line for line in lines if line and not line.startswith(starts)]
@@ -201,10 +198,10 @@ def test_lines_are_wrapped_to_the_terminal_and_hang(
     assert "".join("".join(lines).split()) == "".join(said(one, 1).split()), "wrapping loses and adds nothing"
 
 
-def test_colour_tells_nothing_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_tells_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     one = report("demo-broken")
-    bare = shown(one, 200, capsys, monkeypatch, NO_COLOR="1", FORCE_COLOR="1")
-    coloured = shown(one, 200, capsys, monkeypatch, FORCE_COLOR="1")
+    bare = shown(one, 200, monkeypatch, NO_COLOR="1", FORCE_COLOR="1")
+    coloured = shown(one, 200, monkeypatch, FORCE_COLOR="1")
     assert "\x1b[1;31m" in coloured
     assert "\x1b[31m" not in bare
     assert "\x1b[1;31m" not in bare
@@ -213,10 +210,10 @@ def test_colour_tells_nothing_by_itself(capsys: pytest.CaptureFixture[str], monk
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == re.sub(r"\x1b\[[0-9;]*m", "", bare)
 
 
-def test_rich_sees_no_markup_in_evidence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rich_sees_no_markup_in_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     one = failing(Action.REBOOT)
     odd = one._replace(findings=(one.findings[0]._replace(message="[red]a[/red] :warning: [link=x]y"),))
-    assert "[red]a[/red] :warning: [link=x]y" in shown(report_of(odd), 200, capsys, monkeypatch)
+    assert "[red]a[/red] :warning: [link=x]y" in shown(report_of(odd), 200, monkeypatch)
 
 
 def test_json_of_one_is_an_object_and_of_many_an_array() -> None:

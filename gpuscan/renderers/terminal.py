@@ -1,5 +1,7 @@
 """The text on a terminal: the same lines, wrapped to its width and coloured by rich."""
 
+import io
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -9,11 +11,14 @@ from gpuscan.outcome import Report
 from gpuscan.renderers.text import Line, lines
 
 
-def show(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> None:
-    """Print the reports to standard output, wrapped with hanging indents."""
-    console = Console(highlight=False, soft_wrap=False)
+def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
+    """Return the reports wrapped with hanging indents; written by rich itself they would fail in a locale that is not UTF-8."""
+    out = io.StringIO()
+    there = sys.stdout is not None and sys.stdout.isatty()
+    console = Console(file=out, force_terminal=there or None, highlight=False, soft_wrap=False)
     for line in lines(reports, verbosity=verbosity, many=many):
         console.print(_wrapped(line, console))
+    return out.getvalue()
 
 
 def _wrapped(line: Line, console: Console) -> Text:
