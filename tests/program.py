@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +18,8 @@ from gpuscan import cli
 
 TREE = str(Path(package.__file__).resolve().parent.parent)
 SCRIPT = Path(sys.executable).parent / "gpuscan"
+Changes = Mapping[str, str | None]
+NONE: Changes = MappingProxyType({})
 OURS = ("FORCE_COLOR", "NO_COLOR", "PYTHONPATH", "COLUMNS", "GPUSCAN_SHARED")
 
 
@@ -46,22 +49,21 @@ def _without_ours() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in OURS}
 
 
-def environment(**changes: str | None) -> dict[str, str]:
+def environment(changes: Changes = NONE) -> dict[str, str]:
     """This process's environment without what would colour a test, and with *changes*; None removes."""
-    whole: Mapping[str, str | None] = {**_without_ours(), **_path(), **changes}
+    whole: Changes = {**_without_ours(), **_path(), **changes}
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def start(words: Sequence[str], *, cwd: str | Path = "/", before: Sequence[str] = (), **changes: str | None) -> Ended:
+def start(words: Sequence[str], changes: Changes = NONE, *, cwd: str | Path = "/", before: Sequence[str] = ()) -> Ended:
     """Run the program with *words* in a process of its own; *before* are words that start it, as `setpriv`."""
-    command = [*before, *program(), *words]
     done = subprocess.run(
-        command,
+        [*before, *program(), *words],
         capture_output=True,
         text=True,
         errors="surrogateescape",
         cwd=cwd,
-        env=environment(**changes),
+        env=environment(changes),
         timeout=60,
         check=False,
     )

@@ -21,7 +21,7 @@ ONE = str(RECORDINGS / "h200-1x.json.gz")
 
 def gpuscan(*words: str, cwd: str | Path = "/", redirect: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
     command = ["bash", "-c", f'"$0" "$@" {redirect}', *program(), *words] if redirect else [*program(), *words]
-    env = environment(**changes)
+    env = environment(changes)
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=60, check=False)
 
 

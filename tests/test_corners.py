@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import SCRIPT, TREE, Call, Ended, environment, program, start
+from program import NONE, SCRIPT, TREE, Call, Changes, Ended, environment, program, start
 
 from gpuscan import commands, suite
 from gpuscan.recording import Reading, Recording, patch, save
@@ -30,8 +30,8 @@ def usual(*words: str) -> Ended:
     return start(words)
 
 
-def shell(redirect: str, *words: str, **changes: str | None) -> Ended:
-    return start(words, before=("bash", "-c", f'"$0" "$@" {redirect}'), **changes)
+def shell(redirect: str, *words: str, changes: Changes = NONE) -> Ended:
+    return start(words, changes, before=("bash", "-c", f'"$0" "$@" {redirect}'))
 
 
 HOSTILE = {
@@ -66,7 +66,7 @@ def test_the_current_folder_is_not_looked_at(words: tuple[str, ...], tmp_path: P
 
 def test_what_pytest_listens_to_is_nothing_to_us() -> None:
     changes = {"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "no_such_plugin", "PYTHONOPTIMIZE": "2"}
-    assert start(DEMO, **changes) == usual(*DEMO)
+    assert start(DEMO, changes) == usual(*DEMO)
 
 
 @pytest.mark.parametrize("flag", ["-O", "-OO"])
@@ -96,15 +96,15 @@ def test_asserts_are_alive_without_python_s(flag: str) -> None:
     ],
     ids=str,
 )
-def test_an_odd_environment_changes_nothing(changes: dict[str, str | None]) -> None:
+def test_an_odd_environment_changes_nothing(changes: Changes) -> None:
     before = (sys.executable,) if "PATH" in changes and SCRIPT.exists() else ()
-    assert start(DEMO, before=before, **changes) == usual(*DEMO)
+    assert start(DEMO, changes, before=before) == usual(*DEMO)
 
 
 @pytest.mark.parametrize("changes", [{"PATH": ""}, {"HOME": None, "TMPDIR": "/no/such"}], ids=str)
-def test_a_live_scan_in_an_odd_environment_comes_to_a_verdict(changes: dict[str, str | None]) -> None:
+def test_a_live_scan_in_an_odd_environment_comes_to_a_verdict(changes: Changes) -> None:
     before = (sys.executable,) if "PATH" in changes and SCRIPT.exists() else ()
-    done = start(LIVE, before=before, **changes)
+    done = start(LIVE, changes, before=before)
     assert (done.code in VERDICTS, done.err) == (True, "")
     assert re.fullmatch(r"\w+ \(\d+\).*\n", done.out)
 
@@ -175,7 +175,7 @@ def as_nobody(copied: Path, *words: str, cwd: str | Path = "/") -> Ended:
         pytest.skip("setpriv is missing: root cannot try what others can")
     drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     command = [*drop, os.path.realpath(sys.executable), "-B", str(copied / "start.py"), *words]
-    env = environment(PYTHONPATH=None, HOME="/nonexistent")
+    env = environment({"PYTHONPATH": None, "HOME": "/nonexistent"})
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=60, check=False)
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -210,22 +210,22 @@ def strange() -> Recording:
     return patch(Recording(demo.meta, ["*"], demo), changes)
 
 
-ASCII: dict[str, str | None] = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 @pytest.mark.parametrize("colour", [None, "1"])
 def test_text_is_readable_in_a_locale_without_letters(colour: str | None, tmp_path: Path) -> None:
     file = str(tmp_path / "hötü.json")
     save(strange(), file)
-    wide: dict[str, str | None] = {"FORCE_COLOR": colour, "COLUMNS": "200"}
+    wide = {"FORCE_COLOR": colour, "COLUMNS": "200"}
     for words in (["judge", file], ["judge", file, file], ["judge", file, "--format", "junit"], ["info", "--replay", file]):
-        done = start(words, **ASCII, **wide)
-        assert done == start(words, LC_ALL="C.UTF-8", **wide)
+        done = start(words, ASCII | wide)
+        assert done == start(words, wide | {"LC_ALL": "C.UTF-8"})
         assert "nöde-☃" in done.out or "hötü.json: hardware (40)" in done.out
-    assert "99 °C" in start(["judge", file], **ASCII, **wide).out
-    done = start(["judge", "/no/sü☃ch.json", "--profile", "h200"], **ASCII)
+    assert "99 °C" in start(["judge", file], ASCII | wide).out
+    done = start(["judge", "/no/sü☃ch.json", "--profile", "h200"], ASCII)
     assert (done.code, done.err) == (2, "gpuscan: /no/sü☃ch.json: No such file or directory\n")
-    done = start(["profile", "show", "h200", "--set", "skip.memory.no_row_remap_failed=weil es so ist ☃ü"], **ASCII)
+    done = start(["profile", "show", "h200", "--set", "skip.memory.no_row_remap_failed=weil es so ist ☃ü"], ASCII)
     assert (done.code, done.err) == (0, "")
     assert r"\u2603\u00fc" in done.out
 
@@ -233,7 +233,7 @@ def test_text_is_readable_in_a_locale_without_letters(colour: str | None, tmp_pa
 @pytest.mark.parametrize("colour", [None, "1"])
 @pytest.mark.parametrize(("redirect", "told"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")])
 def test_an_output_that_takes_nothing_is_no_verdict(redirect: str, told: str, colour: str | None) -> None:
-    done = shell(redirect, *DEMO, FORCE_COLOR=colour)
+    done = shell(redirect, *DEMO, changes={"FORCE_COLOR": colour})
     assert (done.code, done.out, done.err) == (2, "", f"gpuscan: standard output cannot be written: {told}\n")
 
 
@@ -258,7 +258,7 @@ def test_all_streams_closed_and_the_recording_is_whole(tmp_path: Path) -> None:
 
 
 def test_narrow_and_coloured_into_a_pipe() -> None:
-    done = start(DEMO, FORCE_COLOR="1", COLUMNS="20")
+    done = start(DEMO, {"FORCE_COLOR": "1", "COLUMNS": "20"})
     plain = re.sub(r"\x1b\[[0-9;]*m", "", done.out)
     assert (done.code, done.err, plain == done.out) == (41, "", False)
     assert "".join(plain.split()) == "".join(usual(*DEMO).out.split())

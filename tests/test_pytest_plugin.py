@@ -19,6 +19,7 @@ from gpuscan.recording import Recording, save
 
 RECORDED = {"demo": "demo", "demo-broken": "demo-broken"} | {path.stem: str(path) for path in sorted(RECORDINGS.glob("*.gz"))}
 OUTCOMES = {"pass": "passed", "warn": "passed", "fail": "failed", "unknown": "failed", "skip": "skipped"}
+QUIET: dict[str, str | None] = {"PYTEST_ADDOPTS": None, "PYTEST_PLUGINS": None, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 TELLS = '''
 """Writes what became of each test: {name of the test: outcome}."""
 
@@ -50,7 +51,7 @@ def under_pytest(tmp_path: Path) -> Any:
         here = tmp_path / "pytest"
         here.mkdir(exist_ok=True)
         (here / "tells.py").write_text(TELLS, "utf-8")
-        env = environment(PYTEST_ADDOPTS=None, PYTEST_PLUGINS=None, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TELLS_TO=str(here / "told"))
+        env = environment(QUIET | {"TELLS_TO": str(here / "told")})
         env["PYTHONPATH"] = os.pathsep.join([str(here), *filter(None, [env.get("PYTHONPATH")])])
         quiet = ("-c", os.devnull, "--rootdir", str(here), "-p", "no:cacheprovider", "-p", "tells", "-p", "gpuscan.pytest_plugin")
         command = [sys.executable, "-B", "-m", "pytest", *quiet, *words]
