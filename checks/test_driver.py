@@ -31,9 +31,15 @@ def test_answers(node: Node) -> None:
 @check(action=Action.REBOOT, needs="driver.answers", source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines", impact="capacity")
 def test_every_card_answers(gpu: Gpu) -> None:
     """The driver can talk to the card."""
-    if gpu.access != "ok":
-        action, words = ABSENT.get(gpu.access) or SILENT[gpu.access]
-        fail(words, action=action, observed=gpu.access, expected="ok")
+    if gpu.access == "ok":
+        return
+    others = [name for _, name in read([gpu], "kernel_driver") if name not in ("", "nvidia")]
+    if others:
+        message = f"the card is bound to {others[0]}, not to NVIDIA's driver"
+        fail(message, action=Action.FIX_CONFIG, observed=others[0], expected="nvidia")
+        return
+    action, words = ABSENT.get(gpu.access) or SILENT[gpu.access]
+    fail(words, action=action, observed=gpu.access, expected="ok")
 
 
 @check(action=Action.FIX_CONFIG, needs="driver.answers", source="NVML LIB_RM_VERSION_MISMATCH")

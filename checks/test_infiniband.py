@@ -16,17 +16,29 @@ def test_every_port_is_there(node: Node, profile: Profile) -> None:
 
 
 @check(action=Action.INSPECT, impact="capacity")
-def test_port_is_active(port: Port) -> None:
-    """The port's link is up and its subnet manager has made it active."""
-    state, physical = port.state, port.phys_state
+def test_port_is_active(port: Port, profile: Profile) -> None:
+    """The port's link is up and its subnet manager has made it active.
+
+    Where as many ports are active as the profile expects, one more that is not is a spare, and only warned of.
+    """
+    state = port.state
     if state == "ACTIVE":
         return
+    physical = next((value for _, value in read([port], "phys_state")), "unknown")
+    words, action = _of_state(state, physical)
+    expected = profile.infiniband.get("ports")
+    say = warn if expected is not None and port.active_ports >= expected else fail
+    say(words, action=action, observed=f"{state}, {physical}")
+
+
+def _of_state(state: str, physical: str) -> tuple[str, Action]:
     if state in ("INIT", "ARMED"):
-        fail(f"the port waits in {state} for the subnet manager", action=Action.FIX_CONFIG, observed=state)
-    elif physical == "Disabled":
-        fail("the port is disabled by its administrator", action=Action.FIX_CONFIG, observed=physical)
-    else:
-        fail(f"the port is {state} ({physical}): no link to its far end; cable, transceiver or switch", observed=state)
+        return f"the port waits in {state} for the subnet manager", Action.FIX_CONFIG
+    if physical == "Disabled":
+        return "the port is disabled by its administrator", Action.FIX_CONFIG
+    if state == "DOWN":
+        return f"the port is DOWN ({physical}): no link to its far end; cable, transceiver or switch", Action.INSPECT
+    return f"the port is in the state {state}, which gpuscan does not know", Action.INVESTIGATE
 
 
 @check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance")

@@ -42,6 +42,10 @@ class ProfileLens:
     def __init__(self, profile: Profile, data: Mapping[str, Any], path: str, book: Book | None = None) -> None:
         self._profile, self._data, self._path, self._book = profile, data, path, book
 
+    def get(self, name: str) -> Any:
+        """Return an expectation, or None where the profile leaves it open, without ending the check for it."""
+        return self._data.get(name)
+
     def __getattr__(self, name: str) -> Any:
         path = f"{self._path}.{name}" if self._path else name
         if name not in self._data:
@@ -218,11 +222,11 @@ def _named(machine: list[str]) -> str:
 
 def _fit(path: str, cards: set[str], machine: list[str]) -> int:
     """Return 2 for a profile that knows the machine, 1 for one that knows the cards only, else 0."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read(1 << 20)
-    if not cards or not all(isinstance(card, str) and card in text for card in cards):
+    text = _text(path, trusted=True)
+    heir = "extends:" in text and "match:" not in text  # a site's variant of a profile fits where that one does
+    if not cards or not all(isinstance(card, str) and (heir or card in text) for card in cards):
         return 0  # choosing must not parse every profile
-    match = _parse(path).get("match") or {}
+    match = (_with_parents(path, ()) if heir else _parse(path)).get("match") or {}
     if not cards <= set(match.get("device_ids") or ()):
         return 0
     patterns = match.get("machines") or ()
@@ -234,7 +238,7 @@ def _fit(path: str, cards: set[str], machine: list[str]) -> int:
 
 def _pinned() -> str:
     path = os.path.join(SITE, "config.yaml")
-    if not os.path.exists(path):
+    if not os.path.lexists(path):
         return ""
     data, positions = yamlfile.load(_text(path), path)
     shape = {"type": "object", "additionalProperties": False, "properties": {"profile": {"type": "string"}}}

@@ -114,9 +114,13 @@ def restore(document: Any, name: str) -> Recording:
     head = ("format", "schema_version", "scope", "readings")
     try:
         meta = {key: value for key, value in document.items() if key not in head}
+        for part in ("readings", "scope"):
+            if not isinstance(document[part], list):
+                raise TypeError(f"its {part} is no list")
+        for part in ("made_at", "duration_s", "ended_by_signal"):
+            if not _moderate(meta.get(part, 0)):
+                raise ValueError(f"its {part} is {meta[part]!r}")
         readings = [_reading(row) for row in document["readings"]]
-        if not isinstance(document["scope"], list):
-            raise TypeError("its scope is no list")
         return Recording(meta, [str(pattern) for pattern in document["scope"]], readings)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordingError(
@@ -124,11 +128,18 @@ def restore(document: Any, name: str) -> Recording:
         ) from None
 
 
+def _moderate(number: Any) -> bool:
+    """Tell whether a number can be a time: JSON knows no bounds, and Python's JSON not even that NaN is none."""
+    return number is None or (type(number) in (int, float) and 0 <= number < 1e13)
+
+
 def _reading(row: dict[str, Any]) -> Reading:
     key = row["key"]
     if not isinstance(key, str):
         raise ValueError(f"a key is {key!r}")
     error = row.get("error")
+    if error is not None and row.get("value") is not None:
+        raise ValueError(f"{key}: has a value and an error")
     if error is not None:
         code = error.get("code")
         if code is not None and type(code) is not int:

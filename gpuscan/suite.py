@@ -1,8 +1,10 @@
 """Checks: the decorator that marks them, what they can say, how their modules are loaded and selected."""
 
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
@@ -114,7 +116,8 @@ def call(one: Check, subject: Any, profile: Any) -> Answer:
     tokens = _said.set(findings), _mark.set(one.mark)
     not_judged = crash = ""
     try:
-        returned: Any = one.function(subject, profile) if one.wants_profile else one.function(subject)
+        with redirect_stdout(sys.stderr):  # standard output carries the report, and nothing else
+            returned: Any = one.function(subject, profile) if one.wants_profile else one.function(subject)
         if returned is not None:  # `return gpu.ok` looks like a judgement and is none
             raise TypeError(f"the check returned {returned!r:.80}: it is to assert, or to say fail() or warn() ({one.file})")
     except AssertionError as error:
@@ -172,7 +175,8 @@ def load_file(path: str) -> list[Check]:
     try:
         with open(path, "rb") as file:
             code = compile(file.read(), path, "exec", dont_inherit=True, optimize=0)
-        exec(code, module.__dict__)  # noqa: S102  # a check module is code by design; others' files were refused above
+        with redirect_stdout(sys.stderr):
+            exec(code, module.__dict__)  # noqa: S102  # a check module is code by design; others' files were refused above
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  # foreign code again: the user is told which file and why
@@ -215,6 +219,8 @@ def _check(path: str, function: Any) -> Check:
     name = function.__name__.removeprefix("test_")
     if mark is None:
         raise UsageError(f"{path}: {function.__name__} lacks @check(action=…)")
+    if not isinstance(mark.action, Action):
+        raise UsageError(f"{path}: {function.__name__}: @check(action={mark.action!r}): write it as Action.REPLACE")
     if function.__code__.co_flags & LATE:
         raise UsageError(f"{path}: {function.__name__} is async or yields: its body would never run")
     names = _parameters(function)

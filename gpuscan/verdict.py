@@ -155,11 +155,10 @@ def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> 
 
 def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
     """Tell whether a lack is a skip: outside the scope, or a thing that this hardware or driver does not have."""
+    required = any(_covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES))
     if unread.kind == "not-supported":
-        return path.startswith("gpus[") and not any(
-            _covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES)
-        )
-    return unread.kind in HARMLESS
+        return path.startswith("gpus[") and not required
+    return unread.kind in HARMLESS and not (unread.kind == "too-old-driver" and required)
 
 
 def _covered(path: str, asked: str) -> bool:

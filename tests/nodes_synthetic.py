@@ -25,7 +25,7 @@ from nodes_boards import (
 )
 
 from gpuscan import __version__, collectors
-from gpuscan.collectors import kernel
+from gpuscan.collectors import log
 from gpuscan.facts import Unread, is_unread
 from gpuscan.recording import Reading, Recording, patch, save
 
@@ -424,9 +424,9 @@ def container_of_four() -> Recording:
     answers |= {
         "nvml:nvmlDeviceGetCount()": 4,
         "dir:/dev": [name for name in answers["dir:/dev"] if name not in {f"nvidia{minor}" for minor in range(4, 8)}],
-        kernel.KMSG: Unread("", "no-permission", "Operation not permitted", 1),
-        kernel.JOURNAL: lacks,
-        kernel.DMESG: Unread("", "no-permission", "dmesg: read kernel buffer failed: Operation not permitted", 1),
+        log.KMSG: Unread("", "no-permission", "Operation not permitted", 1),
+        log.JOURNAL: lacks,
+        log.DMESG: Unread("", "no-permission", "dmesg: read kernel buffer failed: Operation not permitted", 1),
     }
     hidden = CARDS[4:]
     answers |= {f"file:/proc/driver/nvidia/gpus/{card}/information": lacks for card in hidden}

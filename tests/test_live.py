@@ -201,7 +201,6 @@ def test_suspects_are_read_last(eight: Machine, code: int) -> None:
     """Whom the kernel log makes likely to hang cannot block those behind it."""
     eight.log_lines(f"NVRM: Xid (PCI:{A[:-2]}): {code}, pid=1234, name=python, told by the driver")
     done = eight.run()
-    assert done.code != 0
     assert [row["subject"] for row in done.report["findings"]] == [f"incident:Xid {code} on SXM1"]
     assert eight.order() == [*(address for address in eight.cards() if address != A), A]
 

@@ -11,7 +11,7 @@ import pytest
 from building import RECORDINGS
 
 from gpuscan import __version__, collectors, sight
-from gpuscan.collectors.kernel import JOURNAL, KMSG
+from gpuscan.collectors.log import JOURNAL, KMSG
 from gpuscan.errors import UsageError
 from gpuscan.recording import Recording, load, patch
 

@@ -16,7 +16,7 @@ from nodes_synthetic import VARIANTS
 from test_faults import FAULTS
 
 from gpuscan import collectors
-from gpuscan.collectors.kernel import JOURNAL, KMSG, NO_JOURNAL
+from gpuscan.collectors.log import JOURNAL, KMSG, NO_JOURNAL
 from gpuscan.facts import READING_KINDS, Gpu, Node, Unread
 from gpuscan.outcome import Report, Result, Status
 from gpuscan.recording import Reading, Recording, patch

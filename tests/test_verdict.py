@@ -22,7 +22,7 @@ def with_gpu(node: Node, label: str, **changes: Any) -> Node:
 
 
 def incident(address: str, code: int, action: str = "inspect") -> Incident:
-    return Incident(f"Xid {code} on {address}", address, "xid", code, "NAME", action, 1, 1.0, 1.0, "text", ())
+    return Incident(f"Xid {code} on {address}", address, "xid", code, "NAME", action, 1, 1.0, 1.0, "text", (), lost())
 
 
 def statuses(report: Any, check: str) -> dict[str, Status]:
@@ -417,7 +417,7 @@ def test_incidents_share_a_cause_only_where_the_code_is_the_same(tmp_path: Path)
 
 def test_ports_are_no_cards(tmp_path: Path) -> None:
     still = Counter(0, 0)
-    one = Port("", "", 1, "", "InfiniBand", "DOWN", "Polling", 400.0, "1", "b", still, still)
+    one = Port("", "", 1, "", "InfiniBand", "DOWN", "Polling", 400.0, "1", "b", still, still, 0)
     down = tuple(one._replace(label=f"mlx5_{n}/1", hca=f"mlx5_{n}", address=f"0000:0{n}:00.0") for n in range(4))
     report = judged(checks_of(tmp_path / "c", SHARED), demo_node(ports=down))
     assert not any(f.shared for r in by_subject(report, "area.port").values() for f in r.findings)
@@ -429,20 +429,7 @@ def test_where_cards_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> No
 
 
 def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Path) -> None:
-    port = Port(
-        "mlx5_0/1",
-        "mlx5_0",
-        1,
-        "0000:0a:00.0",
-        "InfiniBand",
-        "ACTIVE",
-        "LinkUp",
-        400.0,
-        "28.39",
-        "MT_1",
-        Counter(0, 0),
-        Counter(0, 0),
-    )
+    port = Port("mlx5_0/1", "mlx5_0", 1, "0000:0a:00.0", "InfiniBand", "ACTIVE", "LinkUp", 400.0, "28.39", "MT_1", Counter(0, 0), Counter(0, 0), 8)
     node = with_gpu(demo_node(ports=(port,)), "SXM8", serial=lost())
     unread: Any = lost()
     node = node._replace(host=node.host._replace(hostname="n1", product=unread))

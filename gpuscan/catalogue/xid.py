@@ -1,4 +1,4 @@
-"""The Xid catalogue: a code's name and the action on its first, isolated occurrence."""
+"""The catalogue of Xids and SXids: a code's name and the action on its first, isolated occurrence."""
 
 import json
 from functools import cache
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpuscan.outcome import CATALOGUE_WORDS, Action
 
 
-class XidEntry(NamedTuple):
+class Entry(NamedTuple):
     """One code. *action* is a word of `Action`; an unlisted code is to be investigated."""
 
     code: int
@@ -16,18 +16,24 @@ class XidEntry(NamedTuple):
     sources: tuple[str, ...]
 
 
+# Lines of the driver that bear no code: NVIDIA's own words in them say what they want.
+WITHOUT_CODE = {"reset": Entry(0, "the driver refuses a card until it is reset", Action.RESET_GPU.value, ("OGKM",))}
+
+
 @cache
-def _table() -> dict[int, XidEntry]:
+def _table(kind: str) -> dict[int, Entry]:
     from importlib.resources import files
 
-    rows = json.loads(files(__package__).joinpath("xid.json").read_text("utf-8"))["xids"]
-    return {row["code"]: XidEntry(row["code"], row["name"], _action(row["class"]), tuple(row["sources"])) for row in rows}
+    rows = json.loads(files(__package__).joinpath(f"{kind}.json").read_text("utf-8"))[f"{kind}s"]
+    return {row["code"]: Entry(row["code"], row["name"], _action(row["class"]), tuple(row["sources"])) for row in rows}
 
 
 def _action(word: str) -> str:
     return CATALOGUE_WORDS[word].value if word in CATALOGUE_WORDS else Action(word).value
 
 
-def entry(code: int) -> XidEntry:
-    """Return what is known of an Xid; a code that NVIDIA has not published is `investigate`."""
-    return _table().get(code) or XidEntry(code, "not in NVIDIA's catalogue", Action.INVESTIGATE.value, ())
+def entry(kind: str, code: int) -> Entry:
+    """Return what is known of a code (*kind* xid or sxid); one that NVIDIA has not published is `investigate`."""
+    if kind in WITHOUT_CODE:
+        return WITHOUT_CODE[kind]
+    return _table(kind).get(code) or Entry(code, "not in NVIDIA's catalogue", Action.INVESTIGATE.value, ())

@@ -1,8 +1,6 @@
 """From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of them."""
 
-from collections.abc import Iterator
-
-from gpuscan.collectors import fabric, gpu, host, kernel
+from gpuscan.collectors import fabric, gpu, host, kernel, log
 from gpuscan.facts import Node
 from gpuscan.recording import Recording
 
@@ -12,7 +10,7 @@ def plan(known: Recording) -> list[str]:
 
     Called again after each round of reading until it wants nothing new: what is in the machine decides what is asked.
     """
-    return [key for area in (host, kernel, fabric, gpu) for key in area.plan(known)]
+    return [key for area in (host, kernel, log, fabric, gpu) for key in area.plan(known)]
 
 
 def scope() -> list[str]:
@@ -20,7 +18,7 @@ def scope() -> list[str]:
 
     Written into each recording, so that one made before a fact existed lacks that fact by its scope, not by a fault.
     """
-    return [pattern for area in (host, kernel, fabric, gpu) for pattern in area.scope()]
+    return [pattern for area in (host, kernel, log, fabric, gpu) for pattern in area.scope()]
 
 
 def again(known: Recording) -> list[str]:
@@ -33,7 +31,7 @@ def node(recording: Recording) -> Node:
     sources: dict[str, tuple[str, ...]] = {}
     driver = kernel.driver(recording, sources)
     gpus = gpu.facts(recording, driver, sources)
-    log, incidents = kernel.log(recording, gpus, sources)
+    kernel_log, incidents = log.facts(recording, gpus, sources)
     return Node(
         host=host.facts(recording, sources),
         driver=driver,
@@ -41,13 +39,7 @@ def node(recording: Recording) -> Node:
         device_minors=gpu.device_minors(recording, sources),
         ports=fabric.facts(recording, sources),
         kernel_modules=kernel.modules(recording, sources),
-        kernel_log=log,
+        kernel_log=kernel_log,
         incidents=incidents,
         sources=sources,
     )
-
-
-def suspects_last(addresses: list[str], suspects: set[str]) -> Iterator[str]:
-    """Return *addresses* with those that the log makes suspect at the end: they may hang and block the rest."""
-    yield from (address for address in addresses if address not in suspects)
-    yield from (address for address in addresses if address in suspects)

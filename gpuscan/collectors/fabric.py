@@ -1,5 +1,6 @@
 """InfiniBand: the ports that sysfs lists, with their state, rate and firmware."""
 
+from math import isfinite
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, count, counter, names, take, text
@@ -72,7 +73,10 @@ def _rate_gbps(value: Any) -> float:
     number, unit = text(value).split()[:2]
     if unit != "Gb/sec":
         raise ValueError(value)
-    return float(number)
+    rate = float(number)
+    if not isfinite(rate):
+        raise ValueError(value)
+    return rate
 
 
 def facts(recording: Recording, sources: Sources) -> Any:
@@ -94,7 +98,11 @@ def facts(recording: Recording, sources: Sources) -> Any:
         if is_unread(port.link_layer):
             return port.link_layer  # it may be one of those that are missed, or one of no concern
     # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by their own checks.
-    return tuple(port for port in ports if port.link_layer == "InfiniBand")
+    kept = [port for port in ports if port.link_layer == "InfiniBand"]
+    active = sum(port.state == "ACTIVE" for port in kept)
+    states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in kept)
+    sources.update({f"ports[{port.label}].active_ports": states for port in kept})
+    return tuple(port._replace(active_ports=active) for port in kept)
 
 
 def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port:
@@ -125,6 +133,7 @@ def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port
         board_id=take(recording, keys["board_id"], text),
         link_downed=counter(recording, keys["link_downed"], _number),
         symbol_errors=counter(recording, keys["symbol_errors"], _number),
+        active_ports=0,
     )
 
 

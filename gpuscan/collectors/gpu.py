@@ -1,9 +1,11 @@
 """The cards: found on PCI, asked through NVML one by one, each named by the slot it sits in."""
 
+import re
 from typing import Any
 
 from gpuscan.collectors import card
-from gpuscan.collectors.kernel import INIT, NVML_COUNT, access, suspects
+from gpuscan.collectors.kernel import INIT, NVML_COUNT, access
+from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, take, text
 from gpuscan.facts import Driver, Gpu, Unread, is_unread
 from gpuscan.recording import Recording
@@ -100,7 +102,7 @@ def device_minors(recording: Recording, sources: Sources) -> Any:
     listed = take(recording, "dir:/dev", names)
     if is_unread(listed):
         return listed
-    return tuple(sorted(int(name[6:]) for name in listed if name.startswith("nvidia") and name[6:].isdigit()))
+    return tuple(sorted(int(hit[1]) for name in listed if (hit := re.fullmatch(r"nvidia([0-9]{1,4})", name))))
 
 
 def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
@@ -175,7 +177,8 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
         return access(handle)
     if handle is not True:
         return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
-    answers = [recording.get(ask.key(address)) for ask in CALLS]
+    # of an older recording a call may be missing that was not known then: that is one fact unread, not a silent card
+    answers = [recording.get(key) for ask in CALLS if (key := ask.key(address)) in recording]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):
         if kind in errors:
@@ -185,12 +188,17 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
 
 def _hidden(recording: Recording, address: str) -> bool:
     """Tell whether the kernel drives the card but this container does not show it: its device file is missing."""
-    information = recording.get(f"file:/proc/driver/nvidia/gpus/{address}/information")
-    if is_unread(information):
+    minor = take(recording, f"file:/proc/driver/nvidia/gpus/{address}/information", _minor)
+    if is_unread(minor):
         identity = take(recording, f"file:{PCI}/{address}/uevent", _identity)
         return not is_unread(identity) and identity.get("DRIVER") == "nvidia"
-    minors = [line.split(":")[1].strip() for line in information.splitlines() if line.startswith("Device Minor")]
-    return bool(minors) and f"nvidia{minors[0]}" not in _listed(recording, "dir:/dev")
+    return f"nvidia{minor}" not in _listed(recording, "dir:/dev")
+
+
+def _minor(value: Any) -> int:
+    """`Device Minor: 	 3` is 3."""
+    line = next(line for line in text(value).splitlines() if line.startswith("Device Minor"))
+    return count(line.split(":")[1].strip())
 
 
 def _book(gpu: Gpu, sources: Sources) -> None:

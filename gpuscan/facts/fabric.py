@@ -6,7 +6,10 @@ from gpuscan.facts.gpu import Counter
 
 
 class Port(NamedTuple):
-    """One InfiniBand port of an HCA. *state* reads `ACTIVE`, *phys_state* `LinkUp`; *rate_gbps* is the link's rate."""
+    """One InfiniBand port of an HCA. *state* reads `ACTIVE`, *phys_state* `LinkUp`; *rate_gbps* is the link's rate.
+
+    *active_ports* counts the node's ports that are active: with enough of them this one may be a spare.
+    """
 
     label: str
     hca: str
@@ -20,3 +23,4 @@ class Port(NamedTuple):
     board_id: str
     link_downed: Counter
     symbol_errors: Counter
+    active_ports: int

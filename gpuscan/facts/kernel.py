@@ -28,10 +28,10 @@ class KernelLog(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """One fault in the kernel log: all events of one code on one card in this boot.
+    """One fault in the kernel log: all events of one code on one part in this boot; *kind* is xid, sxid or reset.
 
     *action* and *name* come from the catalogue; *first_s* and *last_s* are seconds since boot; *processes* are the
-    programs that the lines name, who need not be the culprits.
+    programs that the lines name, who need not be the culprits; *recovery_action* is what the card's driver wants now.
     """
 
     label: str
@@ -45,3 +45,4 @@ class Incident(NamedTuple):
     last_s: float
     text: str
     processes: tuple[str, ...]
+    recovery_action: int

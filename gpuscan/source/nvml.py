@@ -142,7 +142,7 @@ def _field(key: str, value: Any) -> Answer:
 def _address(bus_id: Any) -> str:
     text = bus_id.decode("ascii") if isinstance(bus_id, bytes) else str(bus_id)
     domain, _, rest = text.lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}" if int(domain, 16) < 0x10000 else f"{domain}:{rest}"
+    return f"{int(domain, 16):04x}:{rest}"
 
 
 def as_json(value: Any) -> Any:
