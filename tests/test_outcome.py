@@ -17,6 +17,7 @@ from gpuscan.outcome import (
     EXIT_STYLES,
     RECOVERY_ACTIONS,
     Action,
+    Finding,
     Result,
     Status,
     conclude,
@@ -84,8 +85,7 @@ def test_our_own_failures_are_no_verdict_in_any_style() -> None:
     for style, codes in BROKEN_STYLES.items():
         verdicts = set(EXIT_STYLES.get(style, {}).values()) - {EXIT_STYLES.get(style, {}).get("incomplete")}
         assert not verdicts & set(codes), style
-    assert BROKEN_STYLES["full"] == (2, 1)
-    assert BROKEN_STYLES["nagios"] == (3, 3)
+    assert BROKEN_STYLES == {"full": (2, 1), "simple": (2, 2), "nagios": (3, 3), "npd": (2, 2)}
 
 
 def test_optional_unknowns_leave_the_scan_complete() -> None:
@@ -96,6 +96,10 @@ def test_optional_unknowns_leave_the_scan_complete() -> None:
         "a failure counts, optional or not"
     )
     assert conclude((plain(UNKNOWN),), frozenset({"a.b"})) == ("incomplete", 3, False), "nothing was judged at all"
+
+
+def test_a_finding_is_of_its_own_cause_unless_it_is_said() -> None:
+    assert Finding(FAIL, "x", Action.REBOOT).shared is False
 
 
 def test_warnings_do_not_set_the_action() -> None:
@@ -156,6 +160,7 @@ def test_the_worst_of_many_is_ranked_by_meaning_and_not_by_the_style_s_numbers()
     assert worst_exit_code([warned, fine], "nagios") == 1
     assert worst_exit_code([fine, warned], fail_on_warn=True) == 10
     assert worst_exit_code([fine, fine]) == 0
+    assert worst_exit_code([fine, warned]) == 0
 
 
 any_result = st.one_of(st.sampled_from([plain(PASS), plain(UNKNOWN), plain(SKIP), WARNING]), st.sampled_from(FAILURES).map(failing))

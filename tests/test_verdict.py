@@ -11,6 +11,7 @@ from building import by_subject, checks_of, demo_node, expecting, judged, lost, 
 from gpuscan.facts import Incident, Node, Port, Unread
 from gpuscan.outcome import Action, Status
 from gpuscan.profile import load
+from gpuscan.verdict import capability
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
 SXM6, SXM8, SXM5, SXM7 = (gpu.address for gpu in demo_node().gpus)
@@ -458,3 +459,38 @@ def test_a_blind_spot_is_listed_once_for_all_its_cards(tmp_path: Path) -> None:
     assert report.blind_spots == (
         {"fact": "gpus[].temperature_c", "kind": "not-supported", "text": "Not Supported", "subjects": ["gpu:SXM5", "gpu:SXM8"]},
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "fact"),
+    [
+        ("gpus[SXM6].pcie.width", "pcie"),
+        ("gpus[SXM6].nvlinks[3].active", "nvlinks"),
+        ("gpus[0000:1b:00.0].ecc_errors", "ecc_errors"),
+        ("gpus[SXM6].nvlinks", "nvlinks"),
+        ("gpus", "gpus"),
+    ],
+)
+def test_the_capability_that_a_path_leads_to(path: str, fact: str) -> None:
+    assert capability(path) == fact
+
+
+OPEN_NEED = '''
+@check(action=Action.FIX_CONFIG)
+def test_model(gpu, profile):
+    """The card is of its model."""
+    assert gpu.name == profile.gpu.name
+
+@check(action=Action.REBOOT, needs="area.model")
+def test_siblings(node):
+    """All have one temperature."""
+    if len({celsius for _, celsius in read(node.gpus, "temperature_c")}) > 1:
+        fail("temperatures differ")
+'''
+
+
+def test_a_need_that_is_open_leaves_no_card_out(tmp_path: Path) -> None:
+    node = hot(demo_node(), "SXM8")
+    report = judged(checks_of(tmp_path / "c", OPEN_NEED), node, expecting()._replace(vouches=False))
+    assert set(statuses(report, "area.model").values()) == {UNKNOWN}
+    assert the(report, "area.siblings").status is FAIL, "that nobody said what to expect is no silence of the cards"
