@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpuscan", "checks", "profiles", "tests")
-CHECKS = ("test_faults.py", "test_recordings.py")
+CHECKS = ("test_checks.py", "test_faults.py", "test_recordings.py")
 TESTS = {
     "gpuscan/outcome.py": ("test_outcome.py",),
     "gpuscan/verdict.py": ("test_verdict.py", "test_suite.py"),
@@ -30,7 +30,7 @@ TESTS = {
     "gpuscan/suite.py": ("test_suite.py", "test_verdict.py"),
     **{f"checks/{path.name}": CHECKS for path in sorted((ROOT / "checks").glob("test_*.py"))},
 }
-IDLE = ("strict", "dont_inherit")  # arguments that guard against later changes: what is there now makes no difference
+IDLE = ("strict", "dont_inherit", "default")  # arguments that guard against later changes: what is there now makes no difference
 LIMIT_S = 30  # a mutant that loops for ever is noticed, too
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
