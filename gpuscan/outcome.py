@@ -181,7 +181,8 @@ def conclude(results: tuple[Result, ...], optional: frozenset[str] = frozenset()
     *optional* names the checks whose `unknown` does not make the scan incomplete.
     """
     needed = [r for r in results if r.check not in optional]
-    complete = all(r.status is not Status.UNKNOWN for r in needed)
+    # an echo that another finding explains is no finding of its own, but what it lacked was not read all the same
+    complete = all(r.status is not Status.UNKNOWN and not (r.unread and r.reason.startswith("explained")) for r in needed)
     action = worst_action(results)
     if action is not Action.NONE:
         row = ACTIONS[action]
