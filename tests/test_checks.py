@@ -111,3 +111,10 @@ def test_an_xid_that_asks_for_nothing_passes_and_one_for_an_application_warns() 
     for action, status in (("none", Status.PASS), ("restart-app", Status.WARN), ("monitor", Status.WARN), ("replace", Status.FAIL)):
         report = judged(bundled(), demo_node(incidents=(xid(action=action),)), load("h200-4x"))
         assert the(report, "xid.no_fault_is_logged").status is status
+
+
+def test_a_driver_that_hangs_names_the_cards_that_made_it() -> None:
+    stuck = changed(access="timed-out")
+    stuck = stuck._replace(driver=stuck.driver._replace(access="timed-out"))
+    finding = said("driver.answers", stuck, "node")
+    assert (finding.action, finding.culprits) == (Action.REBOOT, ("SXM8",))

@@ -10,6 +10,7 @@ from building import failing, plain, report_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuscan.facts import Unread
 from gpuscan.outcome import (
     ACTIONS,
     BROKEN_STYLES,
@@ -187,3 +188,12 @@ def test_zero_means_that_something_passed_and_nothing_failed_or_was_unread(resul
 @given(many, many)
 def test_the_order_of_results_does_not_matter(one: tuple[Result, ...], other: tuple[Result, ...]) -> None:
     assert conclude(one + other) == conclude(other + one)
+
+
+def test_an_echo_that_lacked_something_leaves_the_scan_incomplete() -> None:
+    lacked: tuple[tuple[str, Unread], ...] = (("gpus[A].name", Unread("k", "lost", "gone")),)
+    echo = plain(SKIP)._replace(reason="explained by a.b (gpu:A)")
+    assert conclude((failing(Action.REBOOT), echo)) == ("reboot", 30, True), "it lacked nothing"
+    assert conclude((failing(Action.REBOOT), echo._replace(unread=lacked))) == ("reboot", 30, False)
+    left_out = plain(SKIP)._replace(reason="not supported: x", unread=lacked)
+    assert conclude((failing(Action.REBOOT), left_out)) == ("reboot", 30, True), "a lack that is no echo has been weighed already"
