@@ -24,9 +24,9 @@ def main() -> None:
         from gpuscan.source.scanner import Request, Scanner
 
         scanner = Scanner(Request())
-    from gpuscan.cli import start
+    from gpuscan.cli import leave, start
 
-    start(scanner)
+    leave(start(scanner))
 
 
 def _scans_all_of_this_machine(arguments: list[str]) -> bool:

@@ -175,6 +175,13 @@ def worst_action(results: tuple[Result, ...]) -> Action:
     return max(actions, key=lambda action: action.rank, default=Action.NONE)
 
 
+HARMLESS = ("not-recorded", "not-supported", "too-old-driver")  # lacks that are no fault of this scan
+
+
+def _echoes_a_lack(result: Result) -> bool:
+    return result.reason.startswith("explained") and any(unread.kind not in HARMLESS for _, unread in result.unread)
+
+
 def conclude(results: tuple[Result, ...], optional: frozenset[str] = frozenset()) -> tuple[str, int, bool]:
     """Return (verdict, exit code, complete) of *results*: a proven failure wins over what was not read.
 
@@ -182,7 +189,7 @@ def conclude(results: tuple[Result, ...], optional: frozenset[str] = frozenset()
     """
     needed = [r for r in results if r.check not in optional]
     # an echo that another finding explains is no finding of its own, but what it lacked was not read all the same
-    complete = all(r.status is not Status.UNKNOWN and not (r.unread and r.reason.startswith("explained")) for r in needed)
+    complete = all(r.status is not Status.UNKNOWN and not _echoes_a_lack(r) for r in needed)
     action = worst_action(results)
     if action is not Action.NONE:
         row = ACTIONS[action]

@@ -47,11 +47,10 @@ def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
     def run(*words: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["gpuscan", *words])
         monkeypatch.setattr(cli.app, "registered_commands", list(REGISTERED))
-        with pytest.raises(SystemExit) as ended:
-            cli.start(None)
+        code = cli.start(None)
         sys.stdout.flush()
         out, err = capfd.readouterr()
-        return Ended(ended.value.code, out, err)
+        return Ended(code, out, err)
 
     return run
 
