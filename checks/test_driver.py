@@ -23,7 +23,8 @@ def test_answers(node: Node) -> None:
     """The driver is loaded and its library answers."""
     if node.gpus and node.driver.access in SILENT:
         action, words = SILENT[node.driver.access]
-        fail(words, action=action, observed=node.driver.access, expected="ok")
+        stuck = [gpu for gpu, access in read(node.gpus, "access") if access == "timed-out"]
+        fail(words, action=action, culprits=stuck, observed=node.driver.access, expected="ok")
     else:
         assert node.driver.nvml_version  # an answer is the proof; a node without cards need not load the driver
 

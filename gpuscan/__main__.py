@@ -26,9 +26,9 @@ def main() -> None:
         from gpuscan.source.scanner import Request, Scanner
 
         scanner = Scanner(Request())
-    from gpuscan.cli import start
+    from gpuscan.cli import leave, start
 
-    start(scanner)
+    leave(start(scanner))
 
 
 def _hold_the_standard_streams() -> None:

@@ -176,13 +176,21 @@ def worst_action(results: tuple[Result, ...]) -> Action:
     return max(actions, key=lambda action: action.rank, default=Action.NONE)
 
 
+HARMLESS = ("not-recorded", "not-supported", "too-old-driver")  # lacks that are no fault of this scan
+
+
+def _echoes_a_lack(result: Result) -> bool:
+    return result.reason.startswith("explained") and any(unread.kind not in HARMLESS for _, unread in result.unread)
+
+
 def conclude(results: tuple[Result, ...], optional: frozenset[str] = frozenset()) -> tuple[str, int, bool]:
     """Return (verdict, exit code, complete) of *results*: a proven failure wins over what was not read.
 
     *optional* names the checks whose `unknown` does not make the scan incomplete.
     """
     needed = [r for r in results if r.check not in optional]
-    complete = all(r.status is not Status.UNKNOWN for r in needed)
+    # an echo that another finding explains is no finding of its own, but what it lacked was not read all the same
+    complete = all(r.status is not Status.UNKNOWN and not _echoes_a_lack(r) for r in needed)
     action = worst_action(results)
     if action is not Action.NONE:
         row = ACTIONS[action]

@@ -98,17 +98,19 @@ def _is_file(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml"))
 
 
-def _find(name: str) -> str:
+def _find(name: str, children: tuple[str, ...] = ()) -> str:
+    """Return a profile's file; a site's profile that extends its own name means the bundled one."""
     if _is_file(name):
         return name
     names = known_names()
     if name not in names:
         raise ProfileError(f"unknown profile '{name}': {near_misses(name, list(names), 'profiles')}")
-    return names[name]
+    own = os.path.join(bundled("profiles"), f"{name}.yaml")
+    return own if names[name] in children and os.path.exists(own) else names[name]
 
 
 def _with_parents(name: str, children: tuple[str, ...]) -> dict[str, Any]:
-    path = _find(name)
+    path = _find(name, children)
     if path in children or len(children) > DEEPEST:
         raise ProfileError(f"{path}: extends itself through {' → '.join((*children, path))}")
     data = _parse(path)

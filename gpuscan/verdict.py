@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from gpuscan.facts import Node, Unread, is_unread
 from gpuscan.lens import Book, look
-from gpuscan.outcome import Action, Finding, Report, Result, Status, conclude, worst_action
+from gpuscan.outcome import HARMLESS, Action, Finding, Report, Result, Status, conclude, worst_action
 from gpuscan.profile import Profile, ProfileLens
 from gpuscan.suite import Check, call
 
-HARMLESS = ("not-recorded", "not-supported", "too-old-driver")
 NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node"}
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]

@@ -10,6 +10,7 @@ from building import failing, plain, report_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuscan.facts import Unread
 from gpuscan.outcome import (
     ACTIONS,
     BROKEN_STYLES,
@@ -17,6 +18,7 @@ from gpuscan.outcome import (
     EXIT_STYLES,
     RECOVERY_ACTIONS,
     Action,
+    Finding,
     Result,
     Status,
     conclude,
@@ -84,8 +86,7 @@ def test_our_own_failures_are_no_verdict_in_any_style() -> None:
     for style, codes in BROKEN_STYLES.items():
         verdicts = set(EXIT_STYLES.get(style, {}).values()) - {EXIT_STYLES.get(style, {}).get("incomplete")}
         assert not verdicts & set(codes), style
-    assert BROKEN_STYLES["full"] == (2, 1)
-    assert BROKEN_STYLES["nagios"] == (3, 3)
+    assert BROKEN_STYLES == {"full": (2, 1), "simple": (2, 2), "nagios": (3, 3), "npd": (2, 2)}
 
 
 def test_optional_unknowns_leave_the_scan_complete() -> None:
@@ -96,6 +97,10 @@ def test_optional_unknowns_leave_the_scan_complete() -> None:
         "a failure counts, optional or not"
     )
     assert conclude((plain(UNKNOWN),), frozenset({"a.b"})) == ("incomplete", 3, False), "nothing was judged at all"
+
+
+def test_a_finding_is_of_its_own_cause_unless_it_is_said() -> None:
+    assert Finding(FAIL, "x", Action.REBOOT).shared is False
 
 
 def test_warnings_do_not_set_the_action() -> None:
@@ -156,6 +161,7 @@ def test_the_worst_of_many_is_ranked_by_meaning_and_not_by_the_style_s_numbers()
     assert worst_exit_code([warned, fine], "nagios") == 1
     assert worst_exit_code([fine, warned], fail_on_warn=True) == 10
     assert worst_exit_code([fine, fine]) == 0
+    assert worst_exit_code([fine, warned]) == 0
 
 
 any_result = st.one_of(st.sampled_from([plain(PASS), plain(UNKNOWN), plain(SKIP), WARNING]), st.sampled_from(FAILURES).map(failing))
@@ -182,3 +188,12 @@ def test_zero_means_that_something_passed_and_nothing_failed_or_was_unread(resul
 @given(many, many)
 def test_the_order_of_results_does_not_matter(one: tuple[Result, ...], other: tuple[Result, ...]) -> None:
     assert conclude(one + other) == conclude(other + one)
+
+
+def test_an_echo_that_lacked_something_leaves_the_scan_incomplete() -> None:
+    lacked: tuple[tuple[str, Unread], ...] = (("gpus[A].name", Unread("k", "lost", "gone")),)
+    echo = plain(SKIP)._replace(reason="explained by a.b (gpu:A)")
+    assert conclude((failing(Action.REBOOT), echo)) == ("reboot", 30, True), "it lacked nothing"
+    assert conclude((failing(Action.REBOOT), echo._replace(unread=lacked))) == ("reboot", 30, False)
+    left_out = plain(SKIP)._replace(reason="not supported: x", unread=lacked)
+    assert conclude((failing(Action.REBOOT), left_out)) == ("reboot", 30, True), "a lack that is no echo has been weighed already"

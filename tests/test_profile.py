@@ -412,3 +412,9 @@ def test_a_comment_names_the_schema_for_editors() -> None:
     for name in NAMES:
         first = (BUNDLED / f"{name}.yaml").read_text("utf-8").splitlines()[0]
         assert first == "# yaml-language-server: $schema=../gpuscan/schemas/profile.schema.json"
+
+
+def test_a_site_profile_may_extend_the_bundled_one_of_its_name(site: Path) -> None:
+    write(site / "profiles", "h200-8x.yaml", "extends: h200-8x\ngpu:\n  count: 7\n")
+    loaded = profile.load("h200-8x")
+    assert (loaded.gpu.count, loaded.gpu.device_id) == (7, H200)

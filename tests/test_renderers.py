@@ -75,7 +75,7 @@ def test_the_broken_demo_names_the_part_to_pull() -> None:
     assert "FAIL     gpu SXM7: a row remap failed" in out
     assert "         memory.no_row_remap_failed: replace\n" in out
     assert "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part_number 692-2G520-0282-001\n" in out
-    assert "Verdict: hardware (exit code 41); " in out
+    assert "Verdict: hardware (exit code 41, incomplete); " in out
 
 
 def test_culprits_of_the_node_are_named_with_what_identifies_them() -> None:

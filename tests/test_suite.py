@@ -52,6 +52,7 @@ MISTAKES = {
     "from gpuscan": ("from gpuscan import Nodes\n", 2, "Nodes"),
     "raises": ("x = 1\ny = 1 / 0\n", 3, "ZeroDivisionError: division by zero"),
     "raises in a library": ("import json\nx = json.loads('{')\n", 3, "JSONDecodeError"),
+    "coding": ("\n", None, "SyntaxError"),
     "exits": ("import sys\nsys.exit(0)\n", 3, "SystemExit: 0"),
     "null byte": ("x = '\0'\n", None, "null bytes"),
 }
@@ -61,7 +62,7 @@ MISTAKES = {
 def test_a_module_that_cannot_be_loaded_is_told_with_its_line(name: str, tmp_path: Path) -> None:
     text, line, words = MISTAKES[name]
     path = tmp_path / "test_x.py"
-    path.write_text(HEAD + text, "utf-8")
+    path.write_text("# coding: nonsense\n" if name == "coding" else HEAD + text, "utf-8")
     with pytest.raises(UsageError) as told:
         suite.load([str(tmp_path)])
     assert words in str(told.value)
@@ -166,6 +167,12 @@ def test_asserts_live_under_minus_o_and_nothing_is_written(tmp_path: Path) -> No
     assert done.stdout == "area.x=fail ['test_area.py']\n"
 
 
+def test_a_module_knows_its_name_and_file(tmp_path: Path) -> None:
+    text = '@check(action=Action.REBOOT)\ndef test_x(node):\n    """True."""\n    fail(f"{__name__} {__file__}")\n'
+    result = the(judged(checks_of(tmp_path / "c", text), demo_node()), "area.x")
+    assert result.findings[0].message == f"test_area {tmp_path / 'c' / 'test_area.py'}"
+
+
 def test_modules_do_not_enter_sys_modules(tmp_path: Path) -> None:
     before = set(sys.modules)
     checks_of(tmp_path / "c", GOOD)
@@ -241,8 +248,9 @@ def test_skipping(tmp_path: Path) -> None:
     selected, skipped = suite.select(checks, [], ["area.?"])
     assert selected == checks
     assert skipped == {"area.a", "area.b"}
-    with pytest.raises(UsageError, match="no check is left"):
-        suite.select(checks, ["area.a"], ["area"])
+    for skip in ("area", "area.a"):
+        with pytest.raises(UsageError, match="no check is left"):
+            suite.select(checks, ["area.a"], [skip])
 
 
 @pytest.mark.parametrize(
@@ -360,6 +368,8 @@ def test_a_check_that_crashes_is_unknown_with_its_traceback(check: str, words: s
 def test_what_was_proven_before_a_crash_stays_a_failure(tmp_path: Path) -> None:
     result = the(judged(checks_of(tmp_path / "c", CALLS), demo_node()), "area.fails_then_crashes")
     assert (result.status, result.findings[0].message) == (Status.FAIL, "found before the crash")
+    crashed = the(judged(checks_of(tmp_path / "c", CALLS), demo_node()), "area.exits")
+    assert crashed.reason == "garbled: node (the check itself crashed: SystemExit: 0)", "the last line of the traceback"
     assert "ZeroDivisionError" in result.traceback
 
 

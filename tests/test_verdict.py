@@ -11,7 +11,7 @@ from building import by_subject, checks_of, demo_node, expecting, judged, lost, 
 from gpuscan.facts import Counter, Incident, Node, Port, Unread
 from gpuscan.outcome import Action, Status
 from gpuscan.profile import load
-from gpuscan.verdict import Case, judge
+from gpuscan.verdict import Case, capability, judge
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
 SXM6, SXM8, SXM5, SXM7 = (gpu.address for gpu in demo_node().gpus)
@@ -429,7 +429,21 @@ def test_where_cards_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> No
 
 
 def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Path) -> None:
-    port = Port("mlx5_0/1", "mlx5_0", 1, "0000:0a:00.0", "InfiniBand", "ACTIVE", "LinkUp", 400.0, "28.39", "MT_1", Counter(0, 0), Counter(0, 0), 8)
+    port = Port(
+        "mlx5_0/1",
+        "mlx5_0",
+        1,
+        "0000:0a:00.0",
+        "InfiniBand",
+        "ACTIVE",
+        "LinkUp",
+        400.0,
+        "28.39",
+        "MT_1",
+        Counter(0, 0),
+        Counter(0, 0),
+        8,
+    )
     node = with_gpu(demo_node(ports=(port,)), "SXM8", serial=lost())
     unread: Any = lost()
     node = node._replace(host=node.host._replace(hostname="n1", product=unread))
@@ -532,3 +546,38 @@ def test_alike(node: Node) -> None:
 '''
     result = the(judged(checks_of(tmp_path / "c", text), demo_node(ports=())), "area.alike")
     assert (result.status, result.reason) == (Status.SKIP, "does not apply: nothing in this node to compare")
+
+
+@pytest.mark.parametrize(
+    ("path", "fact"),
+    [
+        ("gpus[SXM6].pcie.width", "pcie"),
+        ("gpus[SXM6].nvlinks[3].active", "nvlinks"),
+        ("gpus[0000:1b:00.0].ecc_errors", "ecc_errors"),
+        ("gpus[SXM6].nvlinks", "nvlinks"),
+        ("gpus", "gpus"),
+    ],
+)
+def test_the_capability_that_a_path_leads_to(path: str, fact: str) -> None:
+    assert capability(path) == fact
+
+
+OPEN_NEED = '''
+@check(action=Action.FIX_CONFIG)
+def test_model(gpu, profile):
+    """The card is of its model."""
+    assert gpu.name == profile.gpu.name
+
+@check(action=Action.REBOOT, needs="area.model")
+def test_siblings(node):
+    """All have one temperature."""
+    if len({celsius for _, celsius in read(node.gpus, "temperature.core_c")}) > 1:
+        fail("temperatures differ")
+'''
+
+
+def test_a_need_that_is_open_leaves_no_card_out(tmp_path: Path) -> None:
+    node = hot(demo_node(), "SXM8")
+    report = judged(checks_of(tmp_path / "c", OPEN_NEED), node, expecting()._replace(vouches=False))
+    assert set(statuses(report, "area.model").values()) == {UNKNOWN}
+    assert the(report, "area.siblings").status is FAIL, "that nobody said what to expect is no silence of the cards"

@@ -25,8 +25,11 @@ class Child(NamedTuple):
 _unreaped: set[int] = set()  # children's process ids: no stranger can have one of them yet
 
 
-def spawn(kind: str) -> Child:
-    """Fork a reader (`host` or `nvml`). Cheap on purpose: it is done before anything heavy is imported."""
+def spawn(kind: str, early: str | None = None) -> Child:
+    """Fork a reader (`host` or `nvml`). Cheap on purpose: it is done before anything heavy is imported.
+
+    *early* is the driver root, where it is known already: then NVML starts before it is asked to.
+    """
     their_requests, requests = os.pipe()
     answers, their_answers = os.pipe()
     pid = os.fork()
@@ -34,7 +37,7 @@ def spawn(kind: str) -> Child:
         try:
             from gpuscan.source.child import run_child
 
-            run_child(kind, their_requests, their_answers)
+            run_child(kind, their_requests, their_answers, early)
         finally:
             os._exit(1)  # whatever happens, the parent's own work is not done twice
     os.close(their_requests)
@@ -45,9 +48,9 @@ def spawn(kind: str) -> Child:
     return Child(kind, pid, requests, answers, time.monotonic())
 
 
-def spawn_all() -> dict[str, Child]:
+def spawn_all(driver_root: str) -> dict[str, Child]:
     """Fork both readers."""
-    return {kind: spawn(kind) for kind in ("nvml", "host")}
+    return {kind: spawn(kind, driver_root) for kind in ("nvml", "host")}
 
 
 def kill(pid: int) -> None:

@@ -31,11 +31,15 @@ class Reader(Protocol):
         """Return one answer a key."""
 
 
-def run_child(kind: str, requests: int, answers: int) -> None:
+def run_child(kind: str, requests: int, answers: int, early: str | None = None) -> None:
     """Serve until the parent closes its end, then end without running anything of the parent's at exit."""
     code = 1
     try:
         _leave_parent(requests, answers)
+        if early is not None and kind == "nvml":
+            from gpuscan.source.library import begin
+
+            begin(early)
         _serve(kind, requests, answers)
         code = 0
     except BrokenPipeError:

@@ -1,7 +1,6 @@
 """What NVML says, through nvidia-ml-py: calls by name, field values in batches, cards by PCI address."""
 
 import ctypes
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ import pynvml
 
 from gpuscan.source.child import Answer, Places
 from gpuscan.source.keys import INIT, card_of, parse_key
+from gpuscan.source.library import find_library
 
 FIELD_VALUES = "nvmlDeviceGetFieldValues"
 C2C_FIELDS = frozenset(map(str, (170, 171, 172, 231, 232, 233, 234)))  # in a batch they turn others into 0.0
@@ -160,26 +160,3 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "__dict__") and not hasattr(value, "__len__"):  # pynvml's own copies of structures
         return {name: as_json(item) for name, item in vars(value).items()}
     return [as_json(item) for item in value]
-
-
-LIBRARY_FOLDERS = (
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib/aarch64-linux-gnu",
-    "usr/lib64",
-    "usr/lib",
-    "lib64",
-    "lib",
-    "nvidia/lib64",
-    "usr/local/nvidia/lib64",
-    "usr/local/glibc/usr/lib",
-    "opt/lib64",
-    "run/opengl-driver/lib",
-)
-
-
-def find_library(root: str) -> str:
-    """Return where NVML's library lies below a driver root (driver containers, Talos, Bottlerocket, COS, NixOS)."""
-    if not root:
-        return ""
-    paths = [os.path.join(root, folder, "libnvidia-ml.so.1") for folder in (*LIBRARY_FOLDERS, "")]
-    return next((path for path in paths if os.path.exists(path)), paths[-1])

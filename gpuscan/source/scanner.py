@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from gpuscan.recording import Recording
@@ -27,7 +27,12 @@ class Request(NamedTuple):
 
 
 class Scanner:
-    """A scan under way in a process of its own. Signals end the scan, not the program: what was read is judged."""
+    """A scan under way in a process of its own. Signals end the scan, not the program: what was read is judged.
+
+    Its end is not waited for before the report is out (`end_all`): letting go of the cards takes the driver a while.
+    """
+
+    under_way: "ClassVar[list[Scanner]]" = []  # noqa: RUF012  # a process-wide list is what it is meant to be
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -39,6 +44,7 @@ class Scanner:
             os.close(self.pipe)
             _serve(request, theirs, before)
         os.close(theirs)
+        self.under_way.append(self)
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and the like mean it
                 signal.signal(number, self._forward)
@@ -69,7 +75,8 @@ class Scanner:
         from gpuscan.recording import Recording, restore
 
         data = self._received()
-        self.cancel()
+        if not self.signals:
+            self._release()
         try:
             recording = restore(json.loads(data), "the scan")
         except (ValueError, RecordingError):
@@ -114,6 +121,12 @@ class Scanner:
         self.pid = 0
 
 
+def end_all() -> None:
+    """End every scan that was begun: nobody is left reading, nor as a zombie."""
+    for scanner in Scanner.under_way:
+        scanner.cancel()
+
+
 def _gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
@@ -130,7 +143,7 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         source.catch_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         source.die_with_parent()
-        children = source.spawn_all()  # before the rest is imported: NVML's binding takes longer than all of it
+        children = source.spawn_all(request.driver_root)  # before the rest is imported: NVML's binding takes longer than all of it
         import json
 
         from gpuscan.recording import dump
