@@ -14,9 +14,9 @@ from building import failing, plain, report_of
 from gpuscan import judging, renderers
 from gpuscan.commands import opened
 from gpuscan.errors import UsageError
-from gpuscan.outcome import Action, Finding, Report, Result, Status
+from gpuscan.outcome import Action, Evidence, Finding, Report, Result, Status
 from gpuscan.recording import Recording, patch
-from gpuscan.renderers import json_, terminal, text
+from gpuscan.renderers import json_, terminal, text, words
 
 HOSTILE = "evil\x1b[2J\x1b]0;title\x07\r\nVerdict: pass (exit code 0)\x00\x9b\u202e\u2028\x7f\udcff end"
 
@@ -228,6 +228,37 @@ def test_json_tells_usable_only_of_zero() -> None:
         summary = json_.document(report_of(*results))["summary"]
         assert summary["usable"] is usable
         assert summary["counts"][results[0].status.value] == 1
+
+
+def test_json_names_the_parts_that_the_action_is_for() -> None:
+    document = json_.document(report("demo-broken"))
+    assert document["summary"]["headline"] == "hardware (41): gpu SXM7 memory.no_row_remap_failed -> replace (+2)"
+    part = {"subject": "gpu:SXM7", "address": "0000:00:09.0", "serial": "1654000000004", "part_number": "692-2G520-0282-001"}
+    assert document["summary"]["targets"] == [part]
+    (finding,) = [row for row in document["findings"] if row["check"] == "memory.no_row_remap_failed"]
+    (row,) = [one for one in document["checks"] if one["id"] == finding["check"] and one["subject"] == finding["subject"]]
+    assert finding["evidence"] == row["evidence"] != []
+    assert {row["subject"] for row in document["measurements"]} == {"gpu:SXM5", "gpu:SXM6", "gpu:SXM7"}
+
+
+def test_an_incident_s_target_is_the_card_and_the_node_s_is_none() -> None:
+    card = {"kind": "gpu", "slot": "SXM6", "address": "0000:06:00.0", "serial": "1", "part_number": None}
+    incident = failing(Action.REBOOT, subject="incident:Xid 79 on SXM6")._replace(address="0000:06:00.0")
+    gone = failing(Action.REBOOT, "a.c", subject="incident:Xid 79 on 0000:07:00.0")._replace(address="0000:07:00.0")
+    again = failing(Action.REBOOT, "a.d", subject="gpu:SXM6")._replace(address="0000:06:00.0")
+    one = report_of(incident, gone, again, failing(Action.REBOOT, "a.e"), failing(Action.FIX_CONFIG, "a.f"), parts=(card,))
+    assert [tuple(target) for target in words.targets(one)] == [
+        ("gpu:SXM6", "0000:06:00.0", "1", None),
+        ("incident:Xid 79 on 0000:07:00.0", "0000:07:00.0", None, None),
+    ]
+    assert words.targets(report_of(failing(Action.REBOOT), parts=(card,))) == ()
+    assert words.targets(report_of(plain(Status.PASS), parts=(card,))) == ()
+
+
+def test_the_same_evidence_is_told_once() -> None:
+    seen = (Evidence("gpus[SXM1].access", "lost", ("k",)),) * 3
+    (row,) = json_.document(report_of(plain(Status.PASS)._replace(evidence=seen)))["checks"]
+    assert row["evidence"] == [{"fact": "gpus[SXM1].access", "value": "lost", "readings": ["k"]}]
 
 
 def test_unknown_formats_name_their_neighbours() -> None:
