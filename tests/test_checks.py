@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from building import by_subject, demo_node, judged, the
+from building import by_subject, demo_node, judged, lost, the
 
 from gpuscan import suite
 from gpuscan.facts import Incident, Node
@@ -40,9 +40,16 @@ def rows(**changes: bool) -> Any:
 
 def test_only_a_card_s_own_flags_are_never_shared() -> None:
     assert {one.id for one in bundled() if not one.mark.shared} == {
+        "memory.few_pages_are_retired",
+        "memory.no_memory_is_unrepairable",
+        "memory.no_page_retirement_is_pending",
+        "memory.no_repair_is_pending",
         "memory.no_row_remap_failed",
         "memory.no_row_remap_is_pending",
         "memory.no_uncorrectable_ecc",
+        "memory.no_uncorrectable_sram",
+        "memory.rows_are_left_to_remap",
+        "memory.sram_threshold_is_not_exceeded",
         "recovery.no_action_is_wanted",
     }
 
@@ -86,7 +93,8 @@ def test_links_that_are_down_are_numbered_and_links_that_are_missing_are_counted
 
 
 def xid(**changes: Any) -> Incident:
-    whole = Incident("Xid 48 on SXM8", SXM8, "xid", 48, "DBE", "reset-gpu", 1, 1.0, 90.0, "at row 5", ())
+    unread: Any = lost()
+    whole = Incident("Xid 48 on SXM8", SXM8, "xid", 48, "DBE", "reset-gpu", 1, 1.0, 90.0, "at row 5", (), unread)
     return whole._replace(**changes)
 
 

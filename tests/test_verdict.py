@@ -22,7 +22,8 @@ def with_gpu(node: Node, label: str, **changes: Any) -> Node:
 
 
 def incident(address: str, code: int, action: str = "inspect") -> Incident:
-    return Incident(f"Xid {code} on {address}", address, "xid", code, "NAME", action, 1, 1.0, 1.0, "text", (), lost())
+    unread: Any = lost()
+    return Incident(f"Xid {code} on {address}", address, "xid", code, "NAME", action, 1, 1.0, 1.0, "text", (), unread)
 
 
 def statuses(report: Any, check: str) -> dict[str, Status]:
@@ -551,8 +552,8 @@ def test_alike(node: Node) -> None:
 @pytest.mark.parametrize(
     ("path", "fact"),
     [
-        ("gpus[SXM6].pcie.width", "pcie"),
-        ("gpus[SXM6].nvlinks[3].active", "nvlinks"),
+        ("gpus[SXM6].pcie.width", "pcie.width"),
+        ("gpus[SXM6].nvlinks[3].active", "nvlinks.active"),
         ("gpus[0000:1b:00.0].ecc_errors", "ecc_errors"),
         ("gpus[SXM6].nvlinks", "nvlinks"),
         ("gpus", "gpus"),
