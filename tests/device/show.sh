@@ -40,6 +40,12 @@ times python3 -c "import typer, yaml, json"
 say "as an ordinary user"
 cp -r gpuscan checks profiles /tmp/ 2>/dev/null
 (cd / && setpriv --reuid 65534 --regid 65534 --clear-groups env PYTHONPATH="/tmp:$PYTHONPATH" python3 -m gpuscan run --profile "$fits" --set "gpu.count=$cards"; echo "exit code $?")
+say "with an empty PATH"
+env PATH= "$(command -v python3)" -m gpuscan run --profile "$fits" --set "gpu.count=$cards" | tail -3; echo "exit code ${PIPESTATUS[0]}"
+say "capture and run again"
+gpuscan profile capture --output /tmp/captured.yaml && cat /tmp/captured.yaml
+try run --profile /tmp/captured.yaml
+try run --profile /tmp/captured.yaml --report "junit=$out/gpuscan.xml" --report "json=$out/gpuscan.json" -q
 say "application faults"
 nvcc -o /tmp/app_faults tests/device/app_faults.cu && for fault in illegal-address trap shared-out-of-range misaligned; do /tmp/app_faults $fault; done
 dmesg | grep Xid | cut -c1-160
