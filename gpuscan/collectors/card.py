@@ -263,7 +263,8 @@ LINK = (
     Ask("recoveries", FIELD, count, ",162,", twice=True),
     Ask("crc_errors", FIELD, count, ",163,", twice=True),
 )
-LINKED = tuple(ask._replace(args=f"{ask.args}{number}") for ask in LINK for number in range(LINKS))
+# link by link: NVML asks the driver once for what stands together of one link
+LINKED = tuple(ask._replace(args=f"{ask.args}{number}") for number in range(LINKS) for ask in LINK)
 
 
 def _calls_first(ask: Ask) -> bool:
