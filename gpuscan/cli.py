@@ -21,16 +21,16 @@ def run(
     settings: opt.Settings = [],  # noqa: B006  # typer reads the default, nothing changes it
     only: opt.Only = [],  # noqa: B006
     skip: opt.Skip = [],  # noqa: B006
-    gpus: opt.Gpus = "",
+    gpus: opt.Gpus = None,
     checks: opt.Checks = [],  # noqa: B006
-    replay: Annotated[str, typer.Option(metavar="FILE|demo|demo-broken", help="judge a recording, not this machine")] = "",
-    record: Annotated[str, typer.Option(metavar="FILE", help="keep the recording of this scan")] = "",
+    replay: opt.Replay = None,
+    record: opt.Record = None,
     root: opt.Root = "/",
-    driver_root: opt.DriverRoot = "",
+    driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
     node_context: opt.Context = "idle",
     format_: opt.ReportFormat = "text",
-    output: opt.Output = "",
+    output: opt.Output = None,
     report: opt.Reports = [],  # noqa: B006
     fail_on: opt.FailOn = "",
     exit_style: opt.ExitStyle = "full",
@@ -43,12 +43,13 @@ def run(
     from gpuscan.judging import Wanted, busy
     from gpuscan.output import Shown, report_files
 
-    want = Wanted(profile, settings, only, skip, gpus, checks, busy(node_context))
-    show = Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, report_files(report))
+    want = Wanted(profile, settings, only, skip, gpus or "", checks, busy(node_context))
+    show = Shown(format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report))
     if replay:
+        commands.refuse_with_replay(record, root, driver_root)
         _end(commands.judge([replay], want, show))
-    machine = commands.Machine(context.obj, root, driver_root, deadline)
-    _end(commands.run(machine, want, show, record))
+    machine = commands.Machine(context.obj, root, driver_root or "", deadline)
+    _end(commands.run(machine, want, show, record or ""))
 
 
 @app.command()
@@ -58,11 +59,11 @@ def judge(
     settings: opt.Settings = [],  # noqa: B006
     only: opt.Only = [],  # noqa: B006
     skip: opt.Skip = [],  # noqa: B006
-    gpus: opt.Gpus = "",
+    gpus: opt.Gpus = None,
     checks: opt.Checks = [],  # noqa: B006
     node_context: opt.Context = "idle",
     format_: opt.ReportFormat = "text",
-    output: opt.Output = "",
+    output: opt.Output = None,
     report: opt.Reports = [],  # noqa: B006
     fail_on: opt.FailOn = "",
     exit_style: opt.ExitStyle = "full",
@@ -74,8 +75,12 @@ def judge(
     from gpuscan.judging import Wanted, busy
     from gpuscan.output import Shown, report_files
 
-    want = Wanted(profile, settings, only, skip, gpus, checks, busy(node_context))
-    _end(commands.judge(files, want, Shown(format_, output, -1 if quiet else verbose, exit_style, fail_on, report_files(report))))
+    want = Wanted(profile, settings, only, skip, gpus or "", checks, busy(node_context))
+    _end(
+        commands.judge(
+            files, want, Shown(format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report))
+        )
+    )
 
 
 @app.command()
@@ -85,31 +90,31 @@ def collect(
     redact: Annotated[bool, typer.Option("--redact", help="replace serials, UUIDs and names by stable pseudonyms")] = False,
     profile: Annotated[str, typer.Option(metavar="NAME", help="note this profile in the recording")] = "",
     root: opt.Root = "/",
-    driver_root: opt.DriverRoot = "",
+    driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
 ) -> None:
     """Record this node without judging it."""
     from gpuscan import commands
 
-    _end(commands.collect(commands.Machine(context.obj, root, driver_root, deadline), file, redact=redact, profile=profile))
+    _end(commands.collect(commands.Machine(context.obj, root, driver_root or "", deadline), file, redact=redact, profile=profile))
 
 
 @app.command()
 def info(
     context: typer.Context,
-    replay: Annotated[str, typer.Option(metavar="FILE", help="of a recording, not of this machine")] = "",
+    replay: opt.Replay = None,
     root: opt.Root = "/",
-    driver_root: opt.DriverRoot = "",
+    driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
     format_: opt.TableFormat = "text",
-    output: opt.Output = "",
+    output: opt.Output = None,
 ) -> None:
     """Tell what is in the node."""
     from gpuscan import commands, inventory
     from gpuscan.output import write
 
-    recording, stopped = commands.recorded(replay, commands.Machine(context.obj, root, driver_root, deadline))
-    write(inventory.render(recording, format_), output)
+    recording, stopped = commands.recorded(replay or "", commands.Machine(context.obj, root, driver_root or "", deadline))
+    write(inventory.render(recording, format_), output or "")
     _end(128 + stopped if stopped else 0)
 
 
@@ -117,7 +122,7 @@ def info(
 def doctor(
     context: typer.Context,
     root: opt.Root = "/",
-    driver_root: opt.DriverRoot = "",
+    driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
     format_: opt.Format = "text",
 ) -> None:
@@ -125,7 +130,7 @@ def doctor(
     from gpuscan import commands, sight
     from gpuscan.output import write
 
-    recording, stopped = commands.recorded("", commands.Machine(context.obj, root, driver_root, deadline))
+    recording, stopped = commands.recorded("", commands.Machine(context.obj, root, driver_root or "", deadline))
     write(sight.render(recording, format_), "")
     _end(128 + stopped if stopped else 0)
 

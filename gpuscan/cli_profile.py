@@ -57,12 +57,12 @@ def profile_capture(
     recordings: Annotated[
         list[str], typer.Option("--from", metavar="RECORDING", help="of good nodes: one, or three and more")
     ] = [],  # noqa: B006
-    output: Output = "",
+    output: Output = None,
     root: Root = "/",
-    driver_root: DriverRoot = "",
+    driver_root: DriverRoot = None,
     deadline: Deadline = 180.0,
 ) -> None:
     """Write the profile of this node, or of recordings, that are known to be good."""
     from gpuscan import commands
 
-    raise typer.Exit(commands.capture(recordings, commands.Machine(None, root, driver_root, deadline), output))
+    raise typer.Exit(commands.capture(recordings, commands.Machine(None, root, driver_root or "", deadline), output or ""))

@@ -14,7 +14,8 @@ from gpuscan.recording import Recording, load, patch, save
 from gpuscan.verdict import Case
 from gpuscan.verdict import judge as verdict
 
-DEMOS = {"demo": "h200-4x", "demo-broken": "h200-4x"}
+DEMOS = ("demo", "demo-broken")
+FAILED = 20  # exit codes from here on are proven failures
 
 
 class Machine(NamedTuple):
@@ -33,18 +34,37 @@ def run(machine: Machine, want: Wanted, show: Shown, record: str) -> int:
     if record:
         output.refuse_unwritable(record)
     recording, stopped = _scan(machine, want)
-    if plan.named is not None:
-        recording.meta["profile"] = plan.named.name
-    if record:
-        save(recording, record)
-    code = output.tell([judging.judged(recording, "", plan)], show)
+    trouble = _kept(recording, record, plan) if record else ""
+    report = judging.judged(recording, "", plan)
+    code = output.tell([report], show)
+    if trouble and report.exit_code < FAILED:
+        raise UsageError(trouble)
+    if trouble:
+        complain(f"gpuscan: {trouble}")
     return 128 + stopped if stopped else code
+
+
+def _kept(recording: Recording, file: str, plan: judging.Plan) -> str:
+    """Save a recording before it is judged, and return what went wrong: that must not cost the verdict."""
+    recording.meta |= judging.provenance(recording, plan)
+    try:
+        save(recording, file)
+    except GpuscanError as error:
+        return str(error)
+    return ""
+
+
+def refuse_with_replay(record: str | None, root: str, driver_root: str | None) -> None:
+    """Raise UsageError for options that only a scan of this machine can follow."""
+    for flag, value in (("--record", record), ("--root", root != "/"), ("--driver-root", driver_root)):
+        if value:
+            raise UsageError(f"{flag} goes with a scan of this machine, and --replay makes none: leave one of them out")
 
 
 def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
     """Judge recordings, each by the profile named, else by its own, else by the one that matches.
 
-    What cannot be read does not keep the rest from being told; it ends in a usage error all the same.
+    What cannot be read does not keep the rest from being told; it ends in a usage error, unless a failure is proven.
     """
     output.refuse_unusable(show)
     plan = judging.prepare(want)
@@ -55,8 +75,10 @@ def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
         except GpuscanError as error:
             errors.append(str(error))
     code = output.tell(reports, show, many=len(files) > 1) if reports else 0
-    if errors:
+    if errors and not any(report.exit_code >= FAILED for report in reports):
         raise UsageError("\n".join(errors))
+    if errors:
+        complain("\n".join(f"gpuscan: {line}" for error in errors for line in error.splitlines()))
     return code
 
 
@@ -121,6 +143,10 @@ def _scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
     """Return this machine's recording: from the scan begun at start, if that reads what is wanted, else from a new one."""
     from gpuscan.source.scanner import Request, Scanner
 
+    if "GPUSCAN_LIMITS" in os.environ:
+        from gpuscan.source.live import limits_from
+
+        limits_from(os.environ["GPUSCAN_LIMITS"])  # the scan's process reads it, too, but nobody would see it complain
     for folder in (machine.root, machine.driver_root):
         if folder and not os.path.isdir(folder):
             raise UsageError(f"{folder}: no such folder")
@@ -146,12 +172,7 @@ def opened(file: str) -> Recording:
 
     with open(os.path.join(here, "demo-broken.json"), encoding="utf-8") as changes:
         faults = json.load(changes)
-    return patch(_copy(demo), faults["set"], faults["log"])
-
-
-def _copy(recording: Recording) -> Recording:
-    """Return a copy whose meta data may be changed."""
-    return Recording(recording.meta, recording.scope, list(recording))
+    return patch(demo, faults["set"], faults["log"])
 
 
 def recorded(replay: str, machine: Machine) -> tuple[Recording, int]:

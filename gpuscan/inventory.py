@@ -24,10 +24,16 @@ def render(recording: Recording, format_: str) -> str:
     gpus, ports = _gpus(node), _ports(node)
     if format_ == "json":
         host, driver = _record(node.host), _record(node.driver)
-        return json.dumps({"host": host, "driver": driver, "gpus": gpus, "ports": ports}, indent=1) + "\n"
+        parts = {"gpus": _unless_unread(node.gpus, gpus), "ports": _unless_unread(node.ports, ports)}
+        return json.dumps({"host": host, "driver": driver, **parts}, indent=1) + "\n"
     if format_ == "csv":
         return _csv(gpus, ports)
     return "\n".join([*_head(node), "", *_table(gpus, GPU_COLUMNS), *([""] if ports else []), *_table(ports, PORT_COLUMNS)]) + "\n"
+
+
+def _unless_unread(fact: object, rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """A list that could not be read is null: no cards and no answer are not the same."""
+    return None if is_unread(fact) else rows
 
 
 def _gpus(node: Node) -> list[dict[str, Any]]:

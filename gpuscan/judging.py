@@ -15,14 +15,16 @@ from gpuscan.outcome import EXIT_INCOMPLETE, Report
 from gpuscan.recording import Recording
 from gpuscan.verdict import Case, judge
 
+AUTO = "auto"
 COUNTING = ("inventory.card_count", "inventory.counted_alike")
+CARDS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
 
 
 class Wanted(NamedTuple):
     """What to judge by: profile and settings, selectors of checks, cards, further folders of checks."""
 
-    profile: str = "auto"
+    profile: str = AUTO
     settings: Sequence[str] = ()
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
@@ -55,7 +57,7 @@ def all_checks(folders: Sequence[str] = ()) -> tuple[suite.Check, ...]:
 def prepare(want: Wanted) -> Plan:
     """Load and select what is wanted; raises GpuscanError for whatever does not exist."""
     checks, skipped = suite.select(all_checks(want.checks), want.only, want.skip)
-    named = None if want.profile == "auto" else profile.load(want.profile, want.settings)
+    named = None if want.profile == AUTO else profile.load(want.profile, want.settings)
     if named is not None and not want.only:
         refuse_unknown_checks(named, checks)
     return Plan(checks, skipped, named, want)
@@ -69,10 +71,21 @@ def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check])
         raise ProfileError(f"profile {named.name}: no check is called {strangers[0]}: {near_misses(strangers[0], known, 'checks')}")
 
 
+def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
+    """Return what a recording is to say of the profile that it is judged by: its name, and its data where no name has them."""
+    chosen, _ = _profile_of(recording, collectors.node(recording), plan)
+    if not chosen.vouches:
+        return {}  # nothing vouched for this machine: whoever judges it again shall look for a profile again
+    plain = not plan.want.settings and chosen.name in profile.known_names() and plan.want.profile in (AUTO, chosen.name)
+    return {"profile": chosen.name} if plain else {"profile": chosen.name, "expectations": dict(chosen.data)}
+
+
 def judged(recording: Recording, file: str, plan: Plan) -> Report:
     """Return the report on a recording, that of *file* or of a live scan (empty)."""
     node = collectors.node(recording)
     chosen, note = _profile_of(recording, node, plan)
+    if not plan.want.only:
+        refuse_unknown_checks(chosen, plan.checks)
     notes = [note]
     if plan.want.gpus:
         node, chosen, told = _restricted(node, chosen, plan.want.gpus)
@@ -101,7 +114,16 @@ def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, A
         "ended_by_signal": meta.get("ended_by_signal"),
         "scope": list(recording.scope) if not want.gpus else [f"gpus: {want.gpus}"],
         "selected": list(want.only),
+        "limited_to": _limits(recording, want),
     }
+
+
+def _limits(recording: Recording, want: Wanted) -> list[str]:
+    """Return in words what keeps a judgement from being one of the whole node."""
+    limits = [f"--only {selector}" for selector in want.only] + ([f"--gpus {want.gpus}"] if want.gpus else [])
+    if not recording.covers(CARDS):
+        limits.append("a recording without cards")
+    return limits
 
 
 def _utc(seconds: Any) -> str | None:
@@ -119,6 +141,8 @@ def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.P
     if plan.named is not None:
         return plan.named, f"profile {plan.named.name}"
     own = recording.meta.get("profile")
+    if own and recording.meta.get("expectations"):
+        return profile.given(str(own), recording.meta["expectations"], plan.want.settings), f"profile {own}, kept in the recording"
     if own:
         if str(own) not in profile.known_names():  # a name only: a recording is data and must not point at files
             raise ProfileError(f"profile {own}, named in the recording, is not known here: name one with --profile")

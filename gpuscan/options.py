@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable
-from typing import Annotated
+from math import isfinite
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +21,23 @@ def _one_of(*known: str) -> Callable[[str], str]:
     return refuse
 
 
+def given(flag: str) -> Callable[[Any], Any]:
+    """Return what refuses an empty value: it comes from a variable that is not set, and would mean something else."""
+
+    def refuse(value: Any) -> Any:
+        if value == "":
+            raise UsageError(f"{flag} was given nothing: is a variable unset? Leave the option out, or name something")
+        return value
+
+    return refuse
+
+
+def _finite(seconds: float) -> float:
+    if not isfinite(seconds):
+        raise UsageError(f"--deadline {seconds}: write a number of seconds")
+    return seconds
+
+
 def _readable(words: list[str]) -> list[str]:
     """Return what was typed as UTF-8 whatever the locale is: under LC_ALL=C Python keeps such letters as lone surrogates."""
     return [os.fsencode(word).decode("utf-8", "replace") for word in words]
@@ -30,16 +48,40 @@ TableFormat = Annotated[str, typer.Option("--format", help="text, json, csv", ca
 ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
 Reports = Annotated[list[str], typer.Option("--report", metavar="FORMAT=FILE", help="a further report, as junit=gpuscan.xml")]
 Context = Annotated[str, typer.Option("--context", metavar="idle|busy", help="whether jobs run on the node")]
-Output = Annotated[str, typer.Option("--output", metavar="FILE", help="write the result there, not to standard output")]
-ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be")]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", metavar="FILE", help="write the result there, not to standard output", callback=given("--output")),
+]
+ProfileName = Annotated[
+    str,
+    typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be", callback=given("--profile")),
+]
 Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation", callback=_readable)]
 Only = Annotated[list[str], typer.Option("--only", metavar="SEL", help="run these checks only: area, id or glob")]
 Skip = Annotated[list[str], typer.Option("--skip", metavar="SEL", help="leave these checks out")]
-Gpus = Annotated[str, typer.Option("--gpus", metavar="LIST", help="judge these cards only: slot, address, UUID, serial")]
+Gpus = Annotated[
+    str | None,
+    typer.Option("--gpus", metavar="LIST", help="judge these cards only: slot, address, UUID, serial", callback=given("--gpus")),
+]
+Replay = Annotated[
+    str | None,
+    typer.Option(
+        "--replay", metavar="FILE|demo|demo-broken", help="judge a recording, not this machine", callback=given("--replay")
+    ),
+]
+Record = Annotated[
+    str | None, typer.Option("--record", metavar="FILE", help="keep the recording of this scan", callback=given("--record"))
+]
 Checks = Annotated[list[str], typer.Option("--checks", metavar="DIR", help="a further folder of check modules")]
-Deadline = Annotated[float, typer.Option("--deadline", metavar="SECONDS", min=1.0, help="the report comes by then")]
+Deadline = Annotated[
+    float,
+    typer.Option("--deadline", metavar="SECONDS", min=1.0, max=86400.0, help="the report comes by then", callback=_finite),
+]
 Root = Annotated[str, typer.Option("--root", metavar="DIR", help="read /proc, /sys, /dev and /etc below this folder")]
-DriverRoot = Annotated[str, typer.Option("--driver-root", metavar="DIR", help="find NVML's library below this folder")]
+DriverRoot = Annotated[
+    str | None,
+    typer.Option("--driver-root", metavar="DIR", help="find NVML's library below this folder", callback=given("--driver-root")),
+]
 FailOn = Annotated[str, typer.Option("--fail-on", metavar="warn", help="exit 10 where there are only warnings")]
 ExitStyle = Annotated[str, typer.Option("--exit-style", metavar="S", help="full, simple, nagios, npd")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="one line")]

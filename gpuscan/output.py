@@ -83,7 +83,10 @@ def _on_terminal() -> bool:
 
 def write(text: str, output: str) -> None:
     """Write a result to standard output, or to a file beside its place and rename it there."""
-    data = text.encode("utf-8", "surrogateescape")
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a surrogate pair, which no file has and a recording by hand may
+        data = text.encode("utf-8", "backslashreplace")
     if output and output != "-":
         write_beside(output, data)
         return

@@ -94,6 +94,12 @@ def load(name: str, settings: Sequence[str] = ()) -> Profile:
     return _set(Profile(shown, merged), settings)
 
 
+def given(name: str, data: Any, settings: Sequence[str] = ()) -> Profile:
+    """Return the profile that a recording brings along; raises ProfileError where its data are none."""
+    yamlfile.validate(data, {}, f"profile {name}, kept in the recording", schema())
+    return _set(Profile(name, _merge(_with_parents(BASE, ()), data)), settings)
+
+
 def _is_file(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml"))
 

@@ -67,7 +67,7 @@ def _run(case: Case, needs: Needs) -> list[Result]:
         wrong = [r for r in results if r.address and r.check in roots and _wrong(r, case)]
         quiet = {r.address: f"{r.check} ({r.subject})" for r in reversed(wrong) if r.address and (r.findings or r.unread)}
         results += [_examine(one, path, record, case, quiet) for path, record in _subjects(one, case.node)] or [
-            _without_subject(one)
+            _without_subject(one, case)
         ]
     return results
 
@@ -88,10 +88,15 @@ def _subjects(one: Check, node: Node) -> list[tuple[str, Any]]:
     return [(f"{one.subject}s[{record.label}]", record) for record in records]
 
 
-def _without_subject(one: Check) -> Result:
-    """An empty log is good news; a part that is not there is none."""
-    if one.subject == "incident":
+def _without_subject(one: Check, case: Case) -> Result:
+    """An empty log is good news, if it is the whole log; a part that is not there is none."""
+    log: Any = case.node.kernel_log
+    if one.subject == "incident" and log.whole is True:
         return Result(one.id, "node", None, Status.PASS, one.title)
+    if one.subject == "incident":
+        return Result(
+            one.id, "node", None, Status.SKIP, one.title, "what is left of this boot's log is silent, its beginning is gone"
+        )
     return Result(one.id, "node", None, Status.SKIP, one.title, f"does not apply: no {NOUNS[one.subject]} in this node")
 
 

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import NoCompiler, build
+from hypothesis import settings
 from machine import EIGHT, Machine
 from program import Call
 
 from gpuscan.recording import Recording, load
+
+settings.register_profile("untimed", deadline=None)  # machines are noisy, and no test is about time
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

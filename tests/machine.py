@@ -167,7 +167,8 @@ class Machine:
     def command(self, *words: str, before: Sequence[str] = (), script: str = "") -> list[str]:
         """Return the command line, *before* put before it; *script* is Python to run in place of gpuscan's own start."""
         start = ["-c", script] if script else ["-m", "gpuscan"]
-        return [*before, sys.executable, *start, *words, "--root", str(self.root)]
+        here = [] if "--replay" in words else ["--root", str(self.root)]
+        return [*before, sys.executable, *start, *words, *here]
 
     def start(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE

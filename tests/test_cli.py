@@ -170,7 +170,7 @@ def test_broken_files_do_not_keep_the_rest_from_being_told(tmp_path: Path, call:
     stranger = tmp_path / "stranger.gz"
     save(Recording({"profile": "of-another-site"}, ["*"], [Reading("k", 1)]), str(stranger))
     done = call("judge", str(bad), "demo-broken", "/no/such", str(stranger))
-    assert (done.code, done.out) == (2, "demo-broken: hardware (41): gpu SXM7 memory.no_row_remap_failed -> replace (+2)\n")
+    assert (done.code, done.out) == (41, "demo-broken: hardware (41): gpu SXM7 memory.no_row_remap_failed -> replace (+2)\n")
     first, second, third = done.err.splitlines()
     assert first.startswith(f"gpuscan: {bad}: damaged or cut off")
     assert second == "gpuscan: /no/such: No such file or directory"

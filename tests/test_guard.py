@@ -310,7 +310,7 @@ def test_children_ignored_by_whoever_started_us(eight: Machine) -> None:
 
 def test_wrong_limits_are_told(eight: Machine) -> None:
     done = eight.plain(*eight.scan(), limits="call=soon")
-    assert done.code == 3
+    assert done.code == 2
     assert "GPUSCAN_LIMITS=call=soon" in done.err
 
 

@@ -74,18 +74,23 @@ def _head(report: Report) -> list[Line]:
     cards = [part for part in report.parts if part["kind"] == "gpu"]
     driver = f", driver {software['module_version']}" if software.get("module_version") else ""
     who = host.get("hostname") or run.get("recording") or "this node"
-    head = [Line(f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(cards)}{driver}")]
+    head = [Line(f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(cards, listed=not _unlisted(report))}{driver}")]
     head += [Line(f"{INDENT}{note}", hang=len(INDENT)) for note in report.notes]
     return head
 
 
-def _models(cards: Sequence[Mapping[str, Any]]) -> str:
+def _unlisted(report: Report) -> bool:
+    """Tell whether the cards could not be listed: having seen none is another thing than there being none."""
+    return any(spot["fact"] == "gpus" for spot in report.blind_spots)
+
+
+def _models(cards: Sequence[Mapping[str, Any]], *, listed: bool) -> str:
     """Name the cards by model; one that does not answer is of its siblings' model if its device id is theirs."""
     models: dict[str, list[str]] = {}
     for card in cards:
         models.setdefault(str(card["device_id"]), []).append(card["name"] or "")
     told = [f"{len(names)} x {max(names) or device_id}" for device_id, names in models.items()]
-    return ", ".join(told) or "no NVIDIA card"
+    return ", ".join(told) or ("no NVIDIA card" if listed else "cards not read")
 
 
 def _rows(results: Iterable[Result]) -> list[Row]:
@@ -108,7 +113,8 @@ def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
 
 
 def _told(finding: Finding) -> str:
-    extra = "; it shows on half of the cards or more, so its cause is shared" if finding.shared else ""
+    shared = finding.shared and finding.action is not Action.FIX_CONFIG  # a setting is shared as a matter of course
+    extra = "; it shows on half of the cards or more, so its cause is shared" if shared else ""
     return finding.message + extra
 
 
@@ -187,6 +193,9 @@ def _shortly(fact: str) -> str:
 
 def _next(report: Report) -> list[str]:
     if report.action is Action.NONE:
+        limits = report.run.get("limited_to")
+        if limits and report.exit_code == 0:
+            return [f"Nothing is wrong within what was judged ({', '.join(limits)}): that is not the whole node."]
         return [NEXT["fail-on-warn" if report.exit_code == EXIT_WARN else report.verdict]]
     row = ACTIONS[report.action]
     named = [_identity(target) for target in targets(report)]
