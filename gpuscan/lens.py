@@ -30,9 +30,11 @@ class Book:
 
     def keys(self, path: str) -> tuple[str, ...]:
         """Return the readings behind a fact: its own, or those of the record that holds it."""
-        while path and path not in self.sources:
+        keys = self.sources.get(path)
+        while keys is None and path:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return self.sources.get(path, ())
+            keys = self.sources.get(path)
+        return keys or ()
 
     def saw(self, path: str, value: Any) -> None:
         """Book a fact that was read."""
@@ -50,9 +52,9 @@ class Lens:
     __hash__ = None  # type: ignore[assignment]  # two lenses on one record are not one fact
 
     def __init__(self, record: Any, path: str, book: Book) -> None:
-        object.__setattr__(self, "_record", record)
-        object.__setattr__(self, "_path", path)
-        object.__setattr__(self, "_book", book)
+        _set_record(self, record)
+        _set_path(self, path)
+        _set_book(self, book)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -77,8 +79,16 @@ class Lens:
         return f"<lens on {self._path or 'node'}>"
 
 
+PLAIN = frozenset((bool, int, float, str))
+# past the __setattr__ that refuses checks
+_set_record, _set_path, _set_book = (vars(Lens)[slot].__set__ for slot in ("_record", "_path", "_book"))
+
+
 def focus(value: Any, path: str, book: Book) -> Any:
     """Return *value* as a check may have it; raises NotRead, after booking, for what was not read."""
+    if type(value) in PLAIN:  # most facts by far
+        book.saw(path, value)
+        return value
     if is_unread(value):
         book.missed(path, value)
         raise NotRead(path)

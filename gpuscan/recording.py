@@ -134,6 +134,8 @@ def _moderate(number: Any) -> bool:
 
 
 def _reading(row: dict[str, Any]) -> Reading:
+    if len(row) == 4 and type(row["at"]) is type(row["ms"]) is float and type(row["key"]) is str and "error" not in row:
+        return Reading(row["key"], row["value"], None, row["at"], row["ms"])  # nearly all of them
     key = row["key"]
     if not isinstance(key, str):
         raise ValueError(f"a key is {key!r}")

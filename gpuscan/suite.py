@@ -116,8 +116,7 @@ def call(one: Check, subject: Any, profile: Any) -> Answer:
     tokens = _said.set(findings), _mark.set(one.mark)
     not_judged = crash = ""
     try:
-        with redirect_stdout(sys.stderr):  # standard output carries the report, and nothing else
-            returned: Any = one.function(subject, profile) if one.wants_profile else one.function(subject)
+        returned: Any = one.function(subject, profile) if one.wants_profile else one.function(subject)
         if returned is not None:  # `return gpu.ok` looks like a judgement and is none
             raise TypeError(f"the check returned {returned!r:.80}: it is to assert, or to say fail() or warn() ({one.file})")
     except AssertionError as error:

@@ -1,7 +1,9 @@
 """From node, profile and checks to a report: run each check, explain echoes by their root, conclude."""
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -39,7 +41,9 @@ class Case(NamedTuple):
 def judge(case: Case) -> Report:
     """Return the report on one node; pure: the same case gives the same report."""
     needs = _all_needs(case.checks)
-    results = _mark_shared(_explain(_run(case, needs), case, needs), case)
+    with redirect_stdout(sys.stderr):  # standard output carries the report, and nothing that a check prints
+        found = _run(case, needs)
+    results = _mark_shared(_explain(found, case, needs), case)
     verdict, code, complete = conclude(results, case.profile.optional)
     return Report(
         run=dict(case.run),

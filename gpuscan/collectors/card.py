@@ -264,7 +264,8 @@ LINK = (
     Ask("crc_errors", FIELD, count, ",163,", twice=True),
 )
 # link by link: NVML asks the driver once for what stands together of one link
-LINKED = tuple(ask._replace(args=f"{ask.args}{number}") for number in range(LINKS) for ask in LINK)
+LINK_ASKS = tuple(tuple(ask._replace(args=f"{ask.args}{number}") for ask in LINK) for number in range(LINKS))
+LINKED = tuple(ask for asks in LINK_ASKS for ask in asks)
 
 
 def _calls_first(ask: Ask) -> bool:
@@ -289,9 +290,8 @@ def sources(address: str) -> dict[str, tuple[str, ...]]:
     """Return the readings behind each fact of one card, by the fact's path within it."""
     found: dict[str, tuple[str, ...]] = {ask.fact: (ask.key(address),) for ask in (*OWN, CLOCKS, LINK_COUNT)}
     found |= {f"{group.fact}.{ask.fact}": (ask.key(address),) for group in GROUPS for ask in group.asks}
-    for number in range(LINKS):
-        keys = {ask.fact: ask._replace(args=f"{ask.args}{number}").key(address) for ask in LINK}
-        found |= {f"nvlinks[{number}].{fact}": (key,) for fact, key in keys.items()}
+    for number, asks in enumerate(LINK_ASKS):
+        found |= {f"nvlinks[{number}].{ask.fact}": (ask.key(address),) for ask in asks}
     return found
 
 
@@ -301,7 +301,7 @@ def _links(recording: Recording, address: str) -> Any:
 
 
 def _link(recording: Recording, address: str, number: int) -> NvLink:
-    return NvLink(number, *(ask._replace(args=f"{ask.args}{number}").fact_of(recording, address) for ask in LINK))
+    return NvLink(number, *(ask.fact_of(recording, address) for ask in LINK_ASKS[number]))
 
 
 def _clock_reasons(recording: Recording, address: str) -> Any:

@@ -47,11 +47,11 @@ def counter(
     newest = take(recording, key, parse, since)
     if is_unread(newest):
         return newest
-    samples: list[Any] = [parsed(key, r.value, parse) if r.error is None else r.error for r in recording.all(key)]
-    lack: Any = next((sample for sample in samples if is_unread(sample)), None)
-    if lack is None and len(samples) < 2:
+    earlier: list[Any] = [parsed(key, r.value, parse) if r.error is None else r.error for r in recording.all(key)[:-1]]
+    lack: Any = next((sample for sample in earlier if is_unread(sample)), None)
+    if not earlier:
         lack = Unread(key, "not-recorded", "read once: no growth can be seen")
-    return Counter(newest, lack if lack is not None else join(samples[0], samples[-1]))
+    return Counter(newest, lack if lack is not None else join(earlier[0], newest))
 
 
 def driver_branch(recording: Recording) -> int:
