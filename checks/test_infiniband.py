@@ -26,9 +26,13 @@ def test_port_is_active(port: Port, profile: Profile) -> None:
         return
     physical = next((value for _, value in read([port], "phys_state")), "unknown")
     words, action = _of_state(state, physical)
-    expected = profile.infiniband.get("ports")
-    say = warn if expected is not None and port.active_ports >= expected else fail
+    say = warn if _is_spare(port, profile) else fail
     say(words, action=action, observed=f"{state}, {physical}")
+
+
+def _is_spare(port: Port, profile: Profile) -> bool:
+    expected = profile.infiniband.get("ports")
+    return port.state != "ACTIVE" and expected is not None and port.active_ports >= expected
 
 
 def _of_state(state: str, physical: str) -> tuple[str, Action]:
@@ -43,9 +47,12 @@ def _of_state(state: str, physical: str) -> tuple[str, Action]:
 
 @check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance")
 def test_port_runs_at_its_rate(port: Port, profile: Profile) -> None:
-    """The port's link runs at the rate that the profile expects."""
+    """The port's link runs at the rate that the profile expects.
+
+    A spare without a link runs at none, and that it is down has been told.
+    """
     rate, expected = port.rate_gbps, profile.infiniband.rate_gbps
-    if rate < expected:
+    if rate < expected and not _is_spare(port, profile):
         # A port without a link shows its lowest rate, which is no reason to open the node.
         action = Action.INSPECT if port.state == "ACTIVE" else Action.FIX_CONFIG
         fail(f"the port runs at {rate:g} of {expected:g} Gb/s", action=action, observed=rate, expected=expected)
