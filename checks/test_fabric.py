@@ -2,7 +2,7 @@
 
 from gpuscan import Action, Gpu, Profile, check, fail
 
-COMPLETED = 3
+UNSUPPORTED, COMPLETED = 0, 3
 STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 MISTAKES = {  # NVML's words for an incorrect configuration, and what mends each
     2: ("another system GUID", Action.FIX_CONFIG),
@@ -24,13 +24,16 @@ def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
     """The card's registration with the fabric is completed, and with success.
 
     "Completed" alone is not enough: with another status than success (insufficient resources) no peer can be reached.
+    Only a card that says that it has no fabric needs the profile's word on whether it should.
     """
-    wanted, state, status = profile.gpu.fabric, gpu.fabric.state, gpu.fabric.status
-    if wanted and state != COMPLETED:
+    state, status = gpu.fabric.state, gpu.fabric.status
+    done = state == COMPLETED and not status
+    if done or profile.gpu.get("fabric") is False or (state == UNSUPPORTED and not profile.gpu.fabric):
+        return
+    if state != COMPLETED:
         words = STATES.get(state, f"{state}, unknown to this gpuscan")
         fail(f"the fabric registration is {words}: see the Fabric Manager", observed=words, expected="completed")
-    elif wanted and status:
-        fail(f"the fabric registration ended with NVML error {status}: see the Fabric Manager", observed=status, expected=0)
+    fail(f"the fabric registration ended with NVML error {status}: see the Fabric Manager", observed=status, expected=0)
 
 
 @check(

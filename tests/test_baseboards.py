@@ -159,6 +159,17 @@ def test_a_card_that_does_not_register(case: Case) -> None:
     assert wrong(case, changes) == (20, {"fabric.registration_is_completed": {case.gpu: "fail/fix-config"}})
 
 
+@each(FABRIC)
+def test_a_card_that_does_not_register_is_found_without_the_boards_profile(case: Case) -> None:
+    info = {"clusterUuid": "0" * 32, "status": 0, "cliqueId": 0, "healthMask": 0}
+    sku = case.profile.split("-")[0]
+    seen = []
+    for state in (0, 1, 2):
+        report = judged(patch(base(case.node), {case.call("GpuFabricInfoV"): {**info, "state": state}}), sku)
+        seen.append(not_passed(report).get("fabric.registration_is_completed"))
+    assert seen == [None, {case.gpu: "fail/fix-config"}, {case.gpu: "fail/fix-config"}], "a guest with one card may have no fabric"
+
+
 @each(COUNTED)
 def test_a_port_less(case: Case) -> None:
     key = "dir:/sys/class/infiniband"

@@ -9,10 +9,13 @@ from typing import Any
 import jsonschema
 import pytest
 from building import demo_node, lost
+from program import Call
 
 from gpuscan import profile, suite, yamlfile
+from gpuscan.commands import opened
 from gpuscan.errors import ProfileError, UsageError
 from gpuscan.facts import Node
+from gpuscan.recording import save
 
 BUNDLED = Path(suite.bundled("profiles"))
 NAMES = sorted(path.stem for path in BUNDLED.glob("*.yaml"))
@@ -106,7 +109,7 @@ def test_extending_a_bundled_profile(tmp_path: Path) -> None:
     path = write(tmp_path, "mine.yaml", "extends: h200\ngpu:\n  count: 3\ncapabilities: [pcie]\n")
     mine = profile.load(path)
     assert mine.name == "mine"
-    assert (mine.gpu.count, mine.gpu.device_id, mine.gpu.nvlinks) == (3, H200, 18)
+    assert (mine.gpu.count, mine.gpu.device_id, mine.gpu.power_limit_w) == (3, H200, 700)
     assert mine.data["capabilities"] == ["pcie"], "lists are replaced, not joined"
     assert mine.data["driver"] == profile.load("default").data["driver"], "what nobody names comes from the default"
 
@@ -418,3 +421,67 @@ def test_a_site_profile_may_extend_the_bundled_one_of_its_name(site: Path) -> No
     write(site / "profiles", "h200-8x.yaml", "extends: h200-8x\ngpu:\n  count: 7\n")
     loaded = profile.load("h200-8x")
     assert (loaded.gpu.count, loaded.gpu.device_id) == (7, H200)
+
+
+DELL = {"vendor": "Dell Inc.", "product": "PowerEdge XE9680"}
+
+
+def test_a_site_profile_that_extends_a_bundled_one_is_chosen_where_that_is(site: Path) -> None:
+    """It need not repeat what it matches: under the same name it stands in for it."""
+    assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
+    write(site / "profiles", "h100-8x.yaml", "extends: h100-8x\ngpu:\n  count: 7\n")
+    chosen, why = profile.choose(machine(*[H100] * 8, **DELL))
+    assert (chosen.name, chosen.vouches, chosen.gpu.count) == ("h100-8x", True, 7)
+    assert why == "profile h100-8x matches this machine"
+    assert profile.choose(machine(H200))[0].name == "h200"
+
+
+def test_a_site_profile_without_a_match_of_its_own_matches_no_more_than_its_parent(site: Path) -> None:
+    write(site / "profiles", "h100-8x.yaml", "extends: h200\ngpu: {count: 6}\n")
+    assert profile.choose(machine(H100, **DELL))[0].name != "h100-8x"
+    write(site / "profiles", "ours.yaml", "gpu: {count: 6}\n")
+    assert profile.choose(machine(H100, **DELL))[0].name != "ours"
+
+
+BROKEN_PLACES = {
+    "a dangling link": lambda path: path.symlink_to("/no/such/place.yaml"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a folder": lambda path: path.mkdir(),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe\x00"),
+}
+
+
+@pytest.mark.parametrize("words", [("judge",), ("profile", "list"), ("profile", "show", "x"), ("profile", "validate", "x")])
+@pytest.mark.parametrize("name", BROKEN_PLACES)
+def test_what_is_no_file_among_the_site_s_profiles_is_told(name: str, words: tuple[str, ...], site: Path, call: Call) -> None:
+    BROKEN_PLACES[name](site / "profiles" / "x.yaml")
+    if words == ("judge",):
+        words = (*words, str(saved_without_a_profile(site)))
+    done = call(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"gpuscan: {site}/profiles/x.yaml:")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+
+
+def saved_without_a_profile(folder: Path) -> Path:
+    """Write the demo so that a profile has to be chosen for it."""
+    demo = opened("demo")
+    demo.meta.pop("profile", None)
+    save(demo, str(folder / "demo.json"))
+    return folder / "demo.json"
+
+
+@pytest.mark.parametrize("limit", ["==96.00.99.00.01", ">=96", ">=96.00,<97", "!=96.00.A5.00.1A", "null"])
+def test_limits_of_a_vbios_are_taken(limit: str) -> None:
+    profile.load("h200-4x", [f"gpu.vbios={limit}"])
+
+
+NO_LIMITS = ("nonsense", "96.00.99.00.01", "=96", ">=", "==", ">=96,", ",>=96", ">=96 <97", "~=96")
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS)
+def test_limits_of_a_vbios_that_are_none_are_refused(limit: str, tmp_path: Path) -> None:
+    assert "gpu.vbios" in refused("h200-4x", f"gpu.vbios={limit}")
+    path = write(tmp_path, "a.yaml", f'extends: h200-4x\ngpu:\n  vbios: "{limit}"\n')
+    assert f"a.yaml:3:10: $.gpu.vbios: '{limit}' does not match" in refused(path)
