@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from building import RECORDINGS, module
@@ -75,6 +76,19 @@ MISTAKES = {
     "report format": (["run", "--replay", "demo", "--report", "junti=a.xml"], "unknown format 'junti': did you mean junit"),
     "report file": (["run", "--replay", "demo", "--report", "json=/no/such/out"], "/no/such/out: there is no folder /no/such"),
     "context": (["run", "--replay", "demo", "--context", "bussy"], "--context bussy: a node is idle (drained) or busy"),
+    "deadline that is no number": (["run", "--replay", "demo", "--deadline", "nan"], "--deadline nan: write a number of seconds"),
+    "endless deadline": (["run", "--replay", "demo", "--deadline", "inf"], "inf is not in the range"),
+    "deadline of years": (["doctor", "--deadline", "1e9"], "1000000000.0 is not in the range"),
+    "deadline before now": (["info", "--deadline", "-1"], "-1.0 is not in the range"),
+    "record of a replay": (["run", "--replay", "demo", "--record", "x"], "--record goes with a scan of this machine"),
+    "root of a replay": (["run", "--replay", "demo", "--root", "/tmp"], "--root goes with a scan of this machine"),
+    "driver root of a replay": (
+        ["run", "--replay", "demo", "--driver-root", "/tmp"],
+        "--driver-root goes with a scan of this machine",
+    ),
+    "vbios": (["run", "--replay", "demo", "--set", "gpu.vbios=nonsense"], "$.gpu.vbios: 'nonsense' does not match"),
+    "vbios without a version": (["judge", "demo", "--set", "gpu.vbios=>="], "$.gpu.vbios: '>=' does not match"),
+    "vbios of two words": (["judge", "demo", "--set", "gpu.vbios===96 or so"], "$.gpu.vbios: '==96 or so' does not match"),
 }
 
 
@@ -86,6 +100,34 @@ def test_mistakes_are_told_on_stderr_and_exit_with_two(name: str, call: Call) ->
     assert told in done.err
     assert "Traceback" not in done.err
     assert done.err.startswith(("gpuscan: ", "Usage: "))
+
+
+EMPTY = {
+    "run": ("--gpus", "--replay", "--record", "--output", "--profile", "--driver-root"),
+    "judge demo": ("--gpus", "--output", "--profile"),
+    "info": ("--replay", "--output", "--driver-root"),
+    "doctor": ("--driver-root",),
+    "collect /nonexistent/x.json": ("--driver-root",),
+    "profile capture": ("--output", "--driver-root"),
+}
+
+
+@pytest.mark.parametrize(("command", "flag"), [(command, flag) for command, flags in EMPTY.items() for flag in flags])
+def test_an_option_that_was_given_nothing_is_no_option_left_out(command: str, flag: str, call: Call) -> None:
+    """As from a variable that is not set: `--gpus "$CARDS"` would judge all, `--record "$FILE"` keep nothing."""
+    for words in ([f"{flag}="], [flag, ""]):
+        done = call(*command.split(), *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"gpuscan: {flag} was given nothing: is a variable unset? Leave the option out, or name something\n"
+
+
+@pytest.mark.parametrize("limits", ["init=x", "init", "foo=3", "=", "init=1=2", "garbage"])
+@pytest.mark.parametrize("command", ["run", "info", "doctor", "collect x.json"])
+def test_limits_that_make_no_sense_are_told(command: str, limits: str, tmp_path: Path) -> None:
+    done = gpuscan(*command.split(), "--root", str(tmp_path), cwd=tmp_path, GPUSCAN_LIMITS=limits)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"gpuscan: GPUSCAN_LIMITS={limits}: write it as init=120,call=50,host=10,slow=5 (seconds)\n"
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(("style", "code"), [("full", 2), ("simple", 2), ("nagios", 3), ("npd", 2), ("nagois", 2)])
@@ -182,6 +224,34 @@ def test_broken_files_do_not_keep_the_rest_from_being_told(tmp_path: Path, call:
     assert call("judge", str(bad), str(bad)).out == ""
 
 
+@pytest.mark.parametrize(
+    ("files", "words", "code"),
+    [
+        (["demo-broken"], [], 41),
+        (["demo"], [], 2),
+        (["demo", "demo-broken"], [], 41),
+        (["demo"], ["--set", "kernel.modules=[no_such]"], 20),
+        (["incomplete"], [], 2),
+        (["demo", "incomplete"], [], 2),
+        ([], [], 2),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_file_that_cannot_be_read_hides_no_failure_and_passes_for_none(
+    files: list[str], words: list[str], code: int, first: bool, tmp_path: Path, call: Call
+) -> None:
+    demo = commands.opened("demo")
+    demo.meta["ended_by_signal"] = 15
+    save(demo, str(tmp_path / "incomplete.json"))
+    bad = tmp_path / "bad.gz"
+    bad.write_bytes(b"\x1f\x8b")
+    named = [str(tmp_path / "incomplete.json") if file == "incomplete" else file for file in files]
+    done = call("judge", *([str(bad), *named] if first else [*named, str(bad)]), *words)
+    assert done.code == code
+    assert len(done.out.splitlines()) == len(files)
+    assert done.err.startswith(f"gpuscan: {bad}: damaged or cut off")
+
+
 def test_a_recording_cannot_point_at_a_file(tmp_path: Path, call: Call) -> None:
     (tmp_path / "evil.yaml").write_text("gpu: {count: 4}\n", "utf-8")
     demo = commands.opened("demo")
@@ -222,6 +292,40 @@ def test_a_check_folder_of_the_user(tmp_path: Path, call: Call) -> None:
     done = call("run", "--replay", "demo", "--checks", str(tmp_path))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"gpuscan: {tmp_path}/test_mine.py:1: check module cannot be loaded: ModuleNotFoundError")
+
+
+TALKS = """\
+import sys
+
+print("loaded")
+sys.stdout.write("and ready\\n")
+
+
+@check(action=Action.INSPECT)
+def test_wet(node: Node) -> None:
+    \'\'\'The node is dry.\'\'\'
+    print("looking", node.driver.module_version)
+    warn("odd", observed={1, 2}, expected=sys)
+    fail("wet", observed={1}, expected=frozenset({"a"}))
+"""
+
+
+@pytest.mark.parametrize("format_", ["json", "text", "junit", "junit-full"])
+def test_what_a_check_prints_is_no_part_of_the_report(format_: str, tmp_path: Path, call: Call) -> None:
+    """Nor does it matter what it observed: sets and objects are told, too."""
+    module(tmp_path, TALKS, "test_mine.py")
+    done = call("run", "--replay", "demo", "--checks", str(tmp_path), "--format", format_)
+    assert done.code == 40
+    assert done.err == "loaded\nand ready\nlooking 580.159.04\n"
+    assert "looking" not in done.out
+    if format_ == "json":
+        rows = [row for row in json.loads(done.out)["findings"] if row["check"] == "mine.wet"]
+        assert [(row["message"], row["observed"]) for row in rows] == [("odd", "{1, 2}"), ("wet", "{1}")]
+        assert rows[1]["expected"] == "frozenset({'a'})"
+    else:
+        assert "wet" in done.out
+    if format_.startswith("junit"):
+        assert ElementTree.fromstring(done.out).tag == "testsuites"  # noqa: S314  # our own
 
 
 def test_a_check_that_crashes_has_its_traceback_in_json_only(tmp_path: Path, call: Call) -> None:

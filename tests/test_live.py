@@ -333,3 +333,42 @@ def test_demo_runs_live(machine: Make) -> None:
     """Four H200 in a virtual machine, the profile named."""
     done = machine(load(str(DEMO))).run("--profile", "h200-4x")
     assert done.verdict == (0, "pass", True)
+
+
+LACKS = {  # where a recording cannot be written, for root neither
+    "a folder": "Is a directory",
+    "a full disk": "No space left on device",
+}
+
+
+@pytest.mark.parametrize("place", LACKS)
+@pytest.mark.parametrize(
+    ("changes", "code", "exit_code", "verdict"),
+    [
+        ({}, 2, 0, "pass"),
+        ({INIT: Change(code=4)}, 2, 3, "incomplete"),
+        ({INIT: Change(code=9)}, 20, 20, "software"),
+        ({card(A): Change(code=15)}, 30, 30, "reboot"),
+    ],
+    ids=["healthy", "not known", "no driver", "a lost card"],
+)
+def test_a_recording_that_cannot_be_kept_does_not_cost_the_verdict(
+    eight: Machine, changes: Mapping[str, Change], code: int, exit_code: int, verdict: str, place: str
+) -> None:
+    """A failure that is proven keeps its exit code; all else ends as what went wrong."""
+    folder = eight.folder / "taken"
+    folder.mkdir()
+    file = str(folder) if place == "a folder" else "/dev/full"
+    eight.nvml(changes)
+    done = eight.plain("run", "--format", "json", "--record", file)
+    summary = done.report["summary"]
+    assert (done.code, summary["exit_code"], summary["verdict"]) == (code, exit_code, verdict)
+    assert done.err == f"gpuscan: {file}: cannot be written: {LACKS[place]}\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_recording_without_a_folder_to_be_kept_in_costs_no_scan(eight: Machine) -> None:
+    done = eight.plain("run", "--record", "/no/such/folder/x.gz")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "gpuscan: /no/such/folder/x.gz: there is no folder /no/such/folder\n"
+    assert eight.calls() == []

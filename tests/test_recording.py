@@ -15,6 +15,7 @@ import pytest
 from building import RECORDINGS, failing, report_of
 from hypothesis import given
 from hypothesis import strategies as st
+from program import Call
 
 from gpuscan import commands, judging, recording
 from gpuscan.errors import RecordingError, UsageError
@@ -156,6 +157,7 @@ def test_a_newer_minor_version_and_unknown_keys_are_read() -> None:
 
 
 ROW = {"key": "k", "value": 1, "at": 0.0, "ms": 0.0}
+NO_TIMES: tuple[Any, ...] = (float("nan"), float("inf"), -1, 1e300, 10**400, "5", [], True)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +178,50 @@ ROW = {"key": "k", "value": 1, "at": 0.0, "ms": 0.0}
         {"scope": None},
         {"scope": "*"},
         {"scope": {"*": 1}},
+        {"readings": [{**ROW, "error": {"kind": "lost", "text": "x"}}]},
+        {"readings": [{**ROW, "value": 0, "error": {"kind": "lost", "text": "x"}}]},
+        {"readings": [{**ROW, "value": "", "error": {"kind": "lost", "text": "x"}}]},
+        *({part: number} for part in ("made_at", "duration_s", "ended_by_signal") for number in NO_TIMES),
     ],
 )
 def test_damaged_rows_are_told_and_never_crash(change: dict[str, Any]) -> None:
     with pytest.raises(RecordingError, match=r"^f: damaged recording \("):
         restore({**EMPTY, **change}, "f")
     missing = {key: value for key, value in EMPTY.items() if key not in change}
-    with pytest.raises(RecordingError, match="^f: damaged recording"):
-        restore(missing, "f")
+    if len(missing) < len(EMPTY):
+        with pytest.raises(RecordingError, match="^f: damaged recording"):
+            restore(missing, "f")
+
+
+HEAD = '{"format": "gpuscan-recording", "schema_version": "1.0", "scope": ["*"], '
+DAMAGED = {
+    "a time that is none": HEAD + '"made_at": NaN, "readings": []}',
+    "a time without end": HEAD + '"made_at": Infinity, "readings": []}',
+    "a time beyond all years": HEAD + '"made_at": 1e18, "readings": []}',
+    "a number of 400 digits": HEAD + f'"made_at": 1{"0" * 400}, "readings": []}}',
+    "a number of 5000 digits": HEAD + f'"made_at": 1{"0" * 5000}, "readings": []}}',
+    "value and error": HEAD + '"readings": [{"key": "k", "value": 1, "error": {"kind": "lost", "text": "x"}, "at": 0, "ms": 0}]}',
+    "readings that are no list": HEAD + '"readings": {"k": 1}}',
+    "a reading that is none": HEAD + '"readings": ["k"]}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("command", ["judge", "info --replay", "run --replay"])
+def test_a_damaged_recording_is_wrong_usage_for_every_command(name: str, command: str, tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(DAMAGED[name], "utf-8")
+    done = call(*command.split(), str(path))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"gpuscan: {path}: ")
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("made_at", [None, 0, 5, 1.7e9, 9.9e12])
+def test_a_time_that_can_be_one_is_read(made_at: float | None, tmp_path: Path, call: Call) -> None:
+    restore({**EMPTY, "made_at": made_at}, "f")
+    save(Recording({"made_at": made_at}, ["*"], [Reading("k", 1)]), str(tmp_path / "a.json"))
+    assert call("judge", str(tmp_path / "a.json")).code == 3
 
 
 def test_a_file_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

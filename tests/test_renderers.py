@@ -277,3 +277,33 @@ def test_without_a_terminal_nothing_heavy_is_imported() -> None:
     assert "typer" in modules
     assert not modules & {"rich", "jsonschema", "pynvml", "sqlite3", "pytest", "hypothesis"}
     assert "Verdict: pass" in done.stdout
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({1: "a"}, {"1": "a"}),
+        ({1, 2}, "{1, 2}"),
+        ((1, 2), [1, 2]),
+        (b"\xff", "b'\\xff'"),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
+        (float("nan"), "nan"),
+        ([float("inf")], "[inf]"),
+        (CYCLE, "[[...]]"),
+    ],
+    ids=str,
+)
+def test_whatever_a_check_observed_json_stays_whole(value: Any, shown: Any) -> None:
+    """Sets become words by themselves; keys that are no words, NaN and circles would leave no JSON, or none that all can read."""
+    finding = Finding(Status.FAIL, "it is wrong", Action.INSPECT, observed=value, expected=value)
+    result = failing(Action.INSPECT)._replace(findings=(finding,))
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    (row,) = json.loads(json_.render([report_of(result)], verbosity=0), parse_constant=refuse)["findings"]
+    assert (row["observed"], row["expected"]) == (shown, shown)

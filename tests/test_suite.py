@@ -84,6 +84,14 @@ UNFIT = {
     "empty": ("x = 1", "holds no check"),
     "a class": ("class TestX:\n    def test_a(self): pass", "holds no check"),
     "no mark": ('def test_x(node):\n    """True."""', r"test_x lacks @check\(action"),
+    "action by its word": (
+        '@check(action="replace")\ndef test_x(node):\n    """True."""',
+        r"test_x: @check\(action='replace'\): write it as Action\.REPLACE",
+    ),
+    "no action": (
+        '@check(action=None)\ndef test_x(node):\n    """True."""',
+        r"test_x: @check\(action=None\): write it as Action\.REPLACE",
+    ),
     "no docstring": ("@check(action=Action.REBOOT)\ndef test_x(node): pass", "test_x lacks a docstring"),
     "blank docstring": ('@check(action=Action.REBOOT)\ndef test_x(node):\n    """  """', "test_x lacks a docstring"),
     "unknown subject": (

@@ -89,6 +89,15 @@ def _value(value: Any) -> Any:
     return None if is_unread(value) else value
 
 
+def _observed(value: Any) -> Any:
+    """Return what a check of a site observed as it is where JSON has such a thing, else in Python's words."""
+    try:
+        json.dumps(value, default=str, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+    return value
+
+
 def _finding(result: Result, finding: Finding) -> dict[str, Any]:
     row = {
         "check": result.check,
@@ -99,8 +108,8 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
         "action": finding.action.value,
         "urgency": finding.urgency,
         "impact": finding.impact,
-        "observed": finding.observed,
-        "expected": finding.expected,
+        "observed": _observed(finding.observed),
+        "expected": _observed(finding.expected),
         "culprits": list(finding.culprits),
         "source": finding.source,
         "evidence": _evidence(result.evidence),
