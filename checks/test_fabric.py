@@ -30,10 +30,11 @@ def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
     done = state == COMPLETED and not status
     if done or profile.gpu.get("fabric") is False or (state == UNSUPPORTED and not profile.gpu.fabric):
         return
-    if state != COMPLETED:
-        words = STATES.get(state, f"{state}, unknown to this gpuscan")
+    words = STATES.get(state, f"{state}, unknown to this gpuscan")
+    if state == COMPLETED:
+        fail(f"the fabric registration ended with NVML error {status}: see the Fabric Manager", observed=status, expected=0)
+    else:
         fail(f"the fabric registration is {words}: see the Fabric Manager", observed=words, expected="completed")
-    fail(f"the fabric registration ended with NVML error {status}: see the Fabric Manager", observed=status, expected=0)
 
 
 @check(

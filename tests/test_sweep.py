@@ -16,12 +16,14 @@ from nodes_synthetic import VARIANTS
 from test_faults import FAULTS
 
 from gpuscan import collectors
+from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log import JOURNAL, KMSG, NO_JOURNAL
 from gpuscan.facts import READING_KINDS, Gpu, Node, Unread
 from gpuscan.outcome import Report, Result, Status
 from gpuscan.recording import Reading, Recording, patch
 from gpuscan.verdict import EVERY_CARD_GIVES
 
+PORTS = f"dir:{ROOT}"
 Change = Callable[[Reading], Reading | None]
 Place = tuple[str, str]
 GARBAGE: tuple[Any, ...] = (
@@ -154,6 +156,8 @@ def legitimate(node: Before, keys: Collection[str], kind: str) -> bool:
     outside a recording's scope is not recorded; and the whole journal stands in for the ring buffer.
     """
     if all("/aer_dev_" in key for key in keys):
+        return kind == "not-found"
+    if set(keys) == {PORTS} and node.recording.get(PORTS) == []:  # no folder and an empty one are the same
         return kind == "not-found"
     if all("UnrepairableMemoryFlag" in key for key in keys):  # of R590; some drivers of R580 have it, others need not
         return kind in ("not-found", "not-supported")
