@@ -88,7 +88,7 @@ def collect(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="where the recording goes (gzip, unless it ends in .json)")],
     redact: Annotated[bool, typer.Option("--redact", help="replace serials, UUIDs and names by stable pseudonyms")] = False,
-    profile: Annotated[str, typer.Option(metavar="NAME", help="note this profile in the recording")] = "",
+    profile: opt.NotedProfile = None,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
@@ -96,7 +96,11 @@ def collect(
     """Record this node without judging it."""
     from gpuscan import commands
 
-    _end(commands.collect(commands.Machine(context.obj, root, driver_root or "", deadline), file, redact=redact, profile=profile))
+    _end(
+        commands.collect(
+            commands.Machine(context.obj, root, driver_root or "", deadline), file, redact=redact, profile=profile or ""
+        )
+    )
 
 
 @app.command()
@@ -113,6 +117,8 @@ def info(
     from gpuscan import commands, inventory
     from gpuscan.output import write
 
+    if replay:
+        commands.refuse_with_replay(None, root, driver_root)
     recording, stopped = commands.recorded(replay or "", commands.Machine(context.obj, root, driver_root or "", deadline))
     write(inventory.render(recording, format_), output or "")
     _end(128 + stopped if stopped else 0)

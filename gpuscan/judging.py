@@ -74,10 +74,11 @@ def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check])
 def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
     """Return what a recording is to say of the profile that it is judged by: its name, and its data where no name has them."""
     chosen, _ = _profile_of(recording, collectors.node(recording), plan)
-    if not chosen.vouches:
+    if not chosen.vouches and not plan.want.settings:
         return {}  # nothing vouched for this machine: whoever judges it again shall look for a profile again
-    plain = not plan.want.settings and chosen.name in profile.known_names() and plan.want.profile in (AUTO, chosen.name)
-    return {"profile": chosen.name} if plain else {"profile": chosen.name, "expectations": dict(chosen.data)}
+    if chosen.vouches and not plan.want.settings and plan.want.profile in (AUTO, chosen.name) and profile.is_bundled(chosen.name):
+        return {"profile": chosen.name}
+    return {"profile": chosen.name, "expectations": dict(chosen.data), "vouches": chosen.vouches}
 
 
 def judged(recording: Recording, file: str, plan: Plan) -> Report:
@@ -141,8 +142,10 @@ def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.P
     if plan.named is not None:
         return plan.named, f"profile {plan.named.name}"
     own = recording.meta.get("profile")
-    if own and recording.meta.get("expectations"):
-        return profile.given(str(own), recording.meta["expectations"], plan.want.settings), f"profile {own}, kept in the recording"
+    if "expectations" in recording.meta:
+        kept = profile.given(str(own or ""), recording.meta["expectations"], plan.want.settings)
+        vouches = recording.meta.get("vouches", True) is True
+        return kept._replace(vouches=vouches), f"profile {own}, kept in the recording"
     if own:
         if str(own) not in profile.known_names():  # a name only: a recording is data and must not point at files
             raise ProfileError(f"profile {own}, named in the recording, is not known here: name one with --profile")

@@ -56,6 +56,10 @@ ProfileName = Annotated[
     str,
     typer.Option("--profile", metavar="NAME|FILE|auto", help="what the node is expected to be", callback=given("--profile")),
 ]
+NotedProfile = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="note this profile in the recording", callback=given("--profile")),
+]
 Settings = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="change one expectation", callback=_readable)]
 Only = Annotated[list[str], typer.Option("--only", metavar="SEL", help="run these checks only: area, id or glob")]
 Skip = Annotated[list[str], typer.Option("--skip", metavar="SEL", help="leave these checks out")]
@@ -77,7 +81,10 @@ Deadline = Annotated[
     float,
     typer.Option("--deadline", metavar="SECONDS", min=1.0, max=86400.0, help="the report comes by then", callback=_finite),
 ]
-Root = Annotated[str, typer.Option("--root", metavar="DIR", help="read /proc, /sys, /dev and /etc below this folder")]
+Root = Annotated[
+    str,
+    typer.Option("--root", metavar="DIR", help="read /proc, /sys, /dev and /etc below this folder", callback=given("--root")),
+]
 DriverRoot = Annotated[
     str | None,
     typer.Option("--driver-root", metavar="DIR", help="find NVML's library below this folder", callback=given("--driver-root")),

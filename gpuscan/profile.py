@@ -86,6 +86,15 @@ def known_names() -> dict[str, str]:
     return names
 
 
+def is_bundled(name: str) -> bool:
+    """Return whether this name means the same profile wherever this gpuscan is: no site has put its own before it."""
+    return known_names().get(name) == _bundled(name)
+
+
+def _bundled(name: str) -> str:
+    return os.path.join(bundled("profiles"), f"{name}.yaml")
+
+
 def load(name: str, settings: Sequence[str] = ()) -> Profile:
     """Load a profile by name or file, with its parents and `--set` changes; raises ProfileError with file:line:column."""
     data = _with_parents(name, ())
@@ -96,6 +105,8 @@ def load(name: str, settings: Sequence[str] = ()) -> Profile:
 
 def given(name: str, data: Any, settings: Sequence[str] = ()) -> Profile:
     """Return the profile that a recording brings along; raises ProfileError where its data are none."""
+    if not name or not data:
+        raise ProfileError("the profile kept in the recording has no name or says nothing: name one with --profile")
     yamlfile.validate(data, {}, f"profile {name}, kept in the recording", schema())
     return _set(Profile(name, _merge(_with_parents(BASE, ()), data)), settings)
 
@@ -111,7 +122,7 @@ def _find(name: str, children: tuple[str, ...] = ()) -> str:
     names = known_names()
     if name not in names:
         raise ProfileError(f"unknown profile '{name}': {near_misses(name, list(names), 'profiles')}")
-    own = os.path.join(bundled("profiles"), f"{name}.yaml")
+    own = _bundled(name)
     return own if names[name] in children and os.path.exists(own) else names[name]
 
 
@@ -210,7 +221,7 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
         return load(BASE, settings)._replace(vouches=False), "no profile chosen: the cards could not be listed"
     cards = {gpu.device_id for gpu in node.gpus}
     machine = [word for word in (node.host.vendor, node.host.product, node.host.board) if type(word) is str]
-    fits = [(score, name) for name, path in known_names().items() if (score := _fit(path, cards, machine))]
+    fits = [(score, name) for name, path in known_names().items() if (score := _fit(name, path, cards, machine))]
     best = sorted(name for score, name in fits if score == max(fits)[0])
     if len(best) == 1:
         sure = max(fits)[0] > 1
@@ -228,10 +239,13 @@ def _named(machine: list[str]) -> str:
     return " ".join(machine) or "it gives no DMI names"
 
 
-def _fit(path: str, cards: set[str], machine: list[str]) -> int:
-    """Return 2 for a profile that knows the machine, 1 for one that knows the cards only, else 0."""
+def _fit(name: str, path: str, cards: set[str], machine: list[str]) -> int:
+    """Return 2 for a profile that knows the machine, 1 for one that knows the cards only, else 0.
+
+    A site's variant of a bundled profile that bears its name fits where that one does; one of another name says where.
+    """
     text = _text(path, trusted=True)
-    heir = "extends:" in text and "match:" not in text  # a site's variant of a profile fits where that one does
+    heir = path != _bundled(name) and os.path.exists(_bundled(name))
     if not cards or not all(isinstance(card, str) and (heir or card in text) for card in cards):
         return 0  # choosing must not parse every profile
     match = (_with_parents(path, ()) if heir else _parse(path)).get("match") or {}

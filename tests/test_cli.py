@@ -103,11 +103,11 @@ def test_mistakes_are_told_on_stderr_and_exit_with_two(name: str, call: Call) ->
 
 
 EMPTY = {
-    "run": ("--gpus", "--replay", "--record", "--output", "--profile", "--driver-root"),
+    "run": ("--gpus", "--replay", "--record", "--output", "--profile", "--root", "--driver-root"),
     "judge demo": ("--gpus", "--output", "--profile"),
-    "info": ("--replay", "--output", "--driver-root"),
-    "doctor": ("--driver-root",),
-    "collect /nonexistent/x.json": ("--driver-root",),
+    "info": ("--replay", "--output", "--root", "--driver-root"),
+    "doctor": ("--root", "--driver-root"),
+    "collect /nonexistent/x.json": ("--profile", "--root", "--driver-root"),
     "profile capture": ("--output", "--driver-root"),
 }
 
@@ -121,10 +121,14 @@ def test_an_option_that_was_given_nothing_is_no_option_left_out(command: str, fl
         assert done.err == f"gpuscan: {flag} was given nothing: is a variable unset? Leave the option out, or name something\n"
 
 
-@pytest.mark.parametrize("limits", ["init=x", "init", "foo=3", "=", "init=1=2", "garbage"])
+@pytest.mark.parametrize(
+    "limits", ["init=x", "init", "foo=3", "=", "init=1=2", "garbage", "call=nan", "call=inf", "host=0", "slow=-1"]
+)
 @pytest.mark.parametrize("command", ["run", "info", "doctor", "collect x.json"])
-def test_limits_that_make_no_sense_are_told(command: str, limits: str, tmp_path: Path) -> None:
-    done = gpuscan(*command.split(), "--root", str(tmp_path), cwd=tmp_path, GPUSCAN_LIMITS=limits)
+@pytest.mark.parametrize("elsewhere", [True, False])  # the scan is begun before the options are read, unless it is of elsewhere
+def test_limits_that_make_no_sense_are_told(command: str, limits: str, elsewhere: bool, tmp_path: Path) -> None:
+    roots = ["--root", str(tmp_path)] if elsewhere else []
+    done = gpuscan(*command.split(), *roots, cwd=tmp_path, GPUSCAN_LIMITS=limits)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"gpuscan: GPUSCAN_LIMITS={limits}: write it as init=120,call=50,host=10,slow=5 (seconds)\n"
     assert os.listdir(tmp_path) == []

@@ -11,7 +11,7 @@ from machine import EIGHT, Machine
 from nodes_recordings import base, judged, not_passed
 from program import Call, start
 
-from gpuscan import collectors, judging
+from gpuscan import collectors, judging, profile
 from gpuscan.collectors.log import KMSG
 from gpuscan.facts import is_unread
 from gpuscan.outcome import Report, Status
@@ -30,6 +30,11 @@ def saved(folder: Path, recording: Recording, **meta: Any) -> str:
 
 def provenance(recording: Recording, *settings: str, profile: str = judging.AUTO) -> dict[str, Any]:
     return judging.provenance(recording, judging.prepare(judging.Wanted(profile, settings)))
+
+
+def anew(recording: Recording, *settings: str) -> Report:
+    """The report as a command that names no profile makes it."""
+    return judging.judged(recording, "", judging.prepare(judging.Wanted(judging.AUTO, settings)))
 
 
 def report(file: str, call: Call, *words: str) -> tuple[int, dict[str, Any]]:
@@ -139,6 +144,29 @@ def test_a_file_named_like_a_bundled_profile_is_kept_whole(tmp_path: Path) -> No
     assert (kept["profile"], kept["expectations"]["gpu"]["count"]) == ("h100-8x", 9)
 
 
+def test_a_site_s_own_under_a_bundled_name_is_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere that name means another profile."""
+    recording = Recording({}, base("h100-8x-ib").scope, base("h100-8x-ib"))
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "h100-8x.yaml").write_text("extends: h100-8x\ngpu: {count: 7}\n", "utf-8")
+    with monkeypatch.context() as here:
+        here.setattr(profile, "SITE", str(tmp_path))
+        kept = [provenance(recording), provenance(recording, profile="h100-8x")]
+    for one in kept:
+        again = anew(Recording({**one}, recording.scope, recording))
+        assert (again.run["profile"]["name"], list(not_passed(again)), again.exit_code) == ("h100-8x", ["inventory.card_count"], 20)
+
+
+@pytest.mark.parametrize("setting", ["gpu.count=9", "gpu.power_limit_w=100"])
+def test_settings_on_a_machine_that_nobody_knows_are_kept(setting: str) -> None:
+    """What was open stays unknown."""
+    bare = Recording({}, base("unmatched-machine").scope, base("unmatched-machine"))
+    first = anew(bare, setting)
+    again = anew(Recording(provenance(bare, setting), bare.scope, bare))
+    assert first.exit_code >= 20
+    assert (again.exit_code, not_passed(again)) == (first.exit_code, not_passed(first))
+
+
 @pytest.mark.parametrize("name", ["unmatched-machine", "unknown-card", "no-card"])
 def test_a_profile_that_does_not_vouch_is_not_kept(name: str) -> None:
     """Whoever judges it again shall look for one again."""
@@ -148,14 +176,29 @@ def test_a_profile_that_does_not_vouch_is_not_kept(name: str) -> None:
 
 @pytest.mark.parametrize(
     "kept",
-    [5, "gpu", [1], {"gpu": 5}, {"gpu": {"count": "nine"}}, {"gpu": {"cuont": 9}}, {"strange": 1}, {"skip": {"no.such": "x"}}],
+    [
+        [],
+        {},
+        "",
+        0,
+        False,
+        None,
+        5,
+        "gpu",
+        [1],
+        {"gpu": 5},
+        {"gpu": {"count": "nine"}},
+        {"gpu": {"cuont": 9}},
+        {"strange": 1},
+        {"skip": {"no.such": "x"}},
+    ],
     ids=str,
 )
 def test_expectations_that_are_damaged_are_told(kept: Any, tmp_path: Path, call: Call) -> None:
     file = saved(tmp_path, base("demo"), profile="ours", expectations=kept)
     done = call("judge", file)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("gpuscan: profile ours")
+    assert done.err.startswith(("gpuscan: profile ours", "gpuscan: the profile kept in the recording"))
     assert call("judge", file, "--profile", "h200-4x").code == 0
 
 

@@ -436,6 +436,14 @@ def test_a_site_profile_that_extends_a_bundled_one_is_chosen_where_that_is(site:
     assert profile.choose(machine(H200))[0].name == "h200"
 
 
+def test_a_site_profile_of_another_name_says_itself_where_it_fits(site: Path) -> None:
+    """Else adding a variant would make two that fit equally; and words in a description match nothing."""
+    write(site / "profiles", "ours.yaml", "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 7}\n")
+    assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
+    write(site / "profiles", "h100-8x.yaml", "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 6}\n")
+    assert profile.choose(machine(*[H100] * 8, **DELL))[0].gpu.count == 6
+
+
 def test_a_site_profile_without_a_match_of_its_own_matches_no_more_than_its_parent(site: Path) -> None:
     write(site / "profiles", "h100-8x.yaml", "extends: h200\ngpu: {count: 6}\n")
     assert profile.choose(machine(H100, **DELL))[0].name != "h100-8x"

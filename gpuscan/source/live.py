@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 
 from gpuscan import __version__, collectors, source
 from gpuscan.errors import UsageError
@@ -51,6 +52,9 @@ def limits_from(text: str) -> Limits:
     """Return limits such as `init=2,call=1,host=1,slow=0.5`, in seconds; tests shorten them through GPUSCAN_LIMITS."""
     try:
         pairs = (pair.split("=") for pair in text.split(",") if pair)
-        return Limits(**{f"{name}_s": float(seconds) for name, seconds in pairs})
+        limits = Limits(**{f"{name}_s": float(seconds) for name, seconds in pairs})
+        if not all(0 < seconds < inf for seconds in limits):
+            raise ValueError
+        return limits
     except (ValueError, TypeError):
         raise UsageError(f"GPUSCAN_LIMITS={text}: write it as init=120,call=50,host=10,slow=5 (seconds)") from None

@@ -146,11 +146,15 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         children = source.spawn_all(request.driver_root)  # before the rest is imported: NVML's binding takes longer than all of it
         import json
 
+        from gpuscan.errors import UsageError
         from gpuscan.recording import dump
         from gpuscan.source.guard import Options
         from gpuscan.source.live import limits_from, scan
 
-        limits = limits_from(os.environ.get("GPUSCAN_LIMITS", ""))
+        try:
+            limits = limits_from(os.environ.get("GPUSCAN_LIMITS", ""))
+        except UsageError:
+            os._exit(2)  # whoever began the scan reads them, too, and says what is wrong
         options = Options(request.root, request.driver_root, request.deadline_s, limits)
         recording = scan(children, options, _waiting, request.cards)
         with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "wb") as out:  # cancelled: nobody wants it
