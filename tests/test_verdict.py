@@ -538,6 +538,57 @@ def test_on_a_busy_node_what_jobs_cause_explains_warnings_and_nothing_else(tmp_p
     assert [the(busy, f"area.{name}").status.value for name in names] == ["warn", "skip", "unknown", "fail"]
 
 
+WARMTH = '''
+@check(action=Action.RESET_GPU, urgency="next-idle")
+def test_waits(gpu: Gpu) -> None:
+    """Nothing is pending."""
+    {waits}("pending")
+
+@check(action=Action.MONITOR)
+def test_plain(gpu: Gpu) -> None:
+    """Nothing is odd."""
+    warn("odd")
+
+@check(action=Action.MONITOR, needs="area.waits")
+def test_after_waits(gpu: Gpu) -> None:
+    """It is right."""
+    warn("odd, too")
+
+@check(action=Action.MONITOR, needs="area.plain")
+def test_after_plain(gpu: Gpu) -> None:
+    """It is right."""
+    warn("odd, too")
+'''
+
+
+def test_a_warning_explains_others_only_where_the_busy_node_made_it_one(tmp_path: Path) -> None:
+    """And then only that of a check that waits."""
+    node = demo_node(gpus=demo_node().gpus[:1])
+    seen = {}
+    for word in ("fail", "warn"):
+        case = Case(node, expecting(), checks_of(tmp_path / word, WARMTH.format(waits=word)))
+        for busy in (False, True):
+            report = judge(case._replace(busy=busy))
+            names = ("waits", "after_waits", "plain", "after_plain")
+            seen[word, busy] = [the(report, f"area.{name}").status.value for name in names]
+    assert seen == {
+        ("fail", False): ["fail", "skip", "warn", "warn"],
+        ("fail", True): ["warn", "skip", "warn", "warn"],
+        ("warn", False): ["warn", "warn", "warn", "warn"],
+        ("warn", True): ["warn", "skip", "warn", "warn"],
+    }
+
+
+@pytest.mark.parametrize(("kind", "status"), [("too-old-driver", UNKNOWN), ("not-recorded", SKIP)])
+def test_a_capability_needs_a_driver_that_gives_it_but_not_a_recording_that_holds_it(
+    kind: str, status: Status, tmp_path: Path
+) -> None:
+    node = with_gpu(demo_node(), "SXM8", performance_state=Unread("k", kind, "?"))
+    checks = checks_of(tmp_path / "c", ONE)
+    assert statuses(judged(checks, node), "area.is_cool")["gpu:SXM8"] is SKIP
+    assert statuses(judged(checks, node, expecting(capabilities=["performance_state"])), "area.is_cool")["gpu:SXM8"] is status
+
+
 def test_comparing_nothing_is_no_pass(tmp_path: Path) -> None:
     text = '''
 @check(action=Action.MONITOR)
