@@ -8,10 +8,15 @@ def test_card_count(node: Node, profile: Profile) -> None:
     """As many cards are on PCI as the profile expects.
 
     A card that is absent from PCI cannot be reset, and a warm reboot seldom brings it back: take the power away first.
+    Where all that are there are of another model the profile is another machine's, and no power cycle mends that.
     """
     found, expected = len(node.gpus), profile.gpu.count
     if found < expected:
-        fail(f"{found} of {expected} cards are on PCI: {expected - found} missing", observed=found, expected=expected)
+        models = {model for _, model in read(node.gpus, "device_id")}
+        elsewhere = models and profile.gpu.get("device_id") not in (None, *models)
+        words, action = (", none of its model: is it the right profile?", Action.FIX_CONFIG) if elsewhere else ("", None)
+        told = f"{found} of {expected} cards are on PCI: {expected - found} missing{words}"
+        fail(told, action=action, observed=found, expected=expected)
     if found > expected:
         fail(
             f"{found} cards are on PCI where the profile expects {expected}: another profile, or another machine",

@@ -92,6 +92,18 @@ def test_a_card_less(case: Case) -> None:
     assert wrong(case, changes) == (31, {"inventory.card_count": {"node": "fail/power-cycle"}})
 
 
+@each(COUNTED)
+def test_too_few_cards_and_all_of_another_model_is_another_profile(case: Case) -> None:
+    """It is not worth a power cycle; one card of the right model is."""
+    node, listing = base(case.node), "dir:/sys/bus/pci/devices"
+    short = {listing: [name for name in node.get(listing) if name != case.card]}
+    files = [f"file:/sys/bus/pci/devices/{seat.card}/uevent" for seat in case.site.seats if seat.card != case.card]
+    others = {file: node.get(file).replace(case.site.board.pci_id, "10DE:2331") for file in files}
+    spared = dict(list(others.items())[1:])
+    told = [wrong(case, {**short, **also})[1]["inventory.card_count"]["node"] for also in (others, spared)]
+    assert told == ["fail/fix-config", "fail/power-cycle"]
+
+
 @each(CASES)
 def test_a_card_of_another_model(case: Case) -> None:
     uevent = f"file:/sys/bus/pci/devices/{case.card}/uevent"
