@@ -29,7 +29,14 @@ def test_answers(node: Node) -> None:
         assert node.driver.nvml_version  # an answer is the proof; a node without cards need not load the driver
 
 
-@check(action=Action.REBOOT, needs="driver.answers", source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines", impact="capacity")
+@check(
+    action=Action.REBOOT,
+    needs="driver.answers",
+    source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines",
+    impact="capacity",
+    ladder=(Action.RESET_GPU, Action.REBOOT, Action.INSPECT, Action.REPLACE),
+    window_days=7,
+)
 def test_every_card_answers(gpu: Gpu) -> None:
     """The driver can talk to the card."""
     if gpu.access == "ok":

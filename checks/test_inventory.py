@@ -3,7 +3,12 @@
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
 
 
-@check(action=Action.POWER_CYCLE, source="a card that PCI does not list is not powered, not seated or dead", impact="capacity")
+@check(
+    action=Action.POWER_CYCLE,
+    source="a card that PCI does not list is not powered, not seated or dead",
+    impact="capacity",
+    same=("observed",),
+)
 def test_card_count(node: Node, profile: Profile) -> None:
     """As many cards are on PCI as the profile expects.
 
@@ -95,15 +100,22 @@ def _unique(pairs: list[tuple[Gpu, str]], what: str) -> None:
         fail(f"cards share one {what}: {', '.join(gpu.label for gpu in twins)}", culprits=twins)
 
 
-@check(action=Action.POWER_CYCLE, needs="driver.every_card_answers", impact="capacity")
+@check(
+    action=Action.POWER_CYCLE,
+    needs="driver.every_card_answers",
+    impact="capacity",
+    same=("observed",),
+)
 def test_every_slot_is_filled(node: Node, profile: Profile) -> None:
     """A card answers in every slot that the profile names.
 
     A silent card may not tell its slot: as many of the empty slots as there are such cards are theirs.
     """
     seen = {name for gpu in node.gpus for name in (gpu.label, gpu.address)}
-    empty = [slot for slot in profile.gpu.slots if slot not in seen]
+    slots = profile.gpu.slots
+    empty = [slot for slot in slots if slot not in seen]
     answering = {gpu.address for gpu, _ in read(node.gpus, "access")}
-    silent = [gpu for gpu in node.gpus if gpu.address not in answering and gpu.label not in profile.gpu.slots]
+    silent = [gpu for gpu in node.gpus if gpu.address not in answering and gpu.label not in slots]
     if len(empty) > len(silent):
-        fail(f"no card answers in {', '.join(empty)}", observed=sorted(gpu.label for gpu in node.gpus), expected=profile.gpu.slots)
+        told = [f"{slot} ({slots[slot]})" if isinstance(slots, dict) else slot for slot in empty]
+        fail(f"no card answers in {', '.join(told)}", observed=sorted(gpu.label for gpu in node.gpus), expected=list(slots))

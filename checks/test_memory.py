@@ -1,6 +1,7 @@
 """GPU memory: every faulty row found a spare, none waits for a reset, and no error went uncorrected."""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
+from gpuscan.outcome import TO_REPLACE
 
 GUIDE = "NVIDIA GPU memory error management guide"
 
@@ -25,6 +26,8 @@ def test_no_row_remap_failed(gpu: Gpu) -> None:
     source=f"{GUIDE}: the row is out of use after the next reset, programs may go on until then",
     impact="correctness",
     shared=False,
+    ladder=TO_REPLACE,
+    same=("remapped_rows.correctable", "remapped_rows.uncorrectable"),
 )
 def test_no_row_remap_is_pending(gpu: Gpu) -> None:
     """No faulty row waits for a GPU reset."""
@@ -38,6 +41,7 @@ def test_no_row_remap_is_pending(gpu: Gpu) -> None:
     source="DCGM health watch: volatile uncorrectable errors fail; the aggregate is history",
     impact="correctness",
     shared=False,
+    ladder=(),
 )
 def test_no_uncorrectable_ecc(gpu: Gpu) -> None:
     """No memory error went uncorrected since the driver was loaded."""
@@ -66,6 +70,7 @@ def test_sram_threshold_is_not_exceeded(gpu: Gpu) -> None:
     source=f"{GUIDE}: an uncorrectable SRAM error wants a reset; Azure drains at any",
     impact="correctness",
     shared=False,
+    ladder=(),
 )
 def test_no_uncorrectable_sram(gpu: Gpu) -> None:
     """No SRAM error went uncorrected since the driver was loaded."""
@@ -117,6 +122,8 @@ def test_few_pages_are_retired(gpu: Gpu, profile: Profile) -> None:
     source="NVIDIA dynamic page retirement: the page is out of use after the next load of the driver",
     impact="correctness",
     shared=False,
+    ladder=TO_REPLACE,
+    same=("retired_pages.single_bit", "retired_pages.double_bit"),
 )
 def test_no_page_retirement_is_pending(gpu: Gpu) -> None:
     """No page waits to be retired (cards before Ampere)."""
@@ -144,6 +151,7 @@ def test_no_memory_is_unrepairable(gpu: Gpu) -> None:
     source="NVML repair status: the repair is made at a reset",
     impact="correctness",
     shared=False,
+    ladder=TO_REPLACE,
 )
 def test_no_repair_is_pending(gpu: Gpu) -> None:
     """No repair of a memory channel or a TPC waits for a reset."""

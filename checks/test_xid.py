@@ -1,6 +1,7 @@
 """Xid and SXid: what the driver logged in this boot, judged by the action of its code and by the card's state."""
 
 from gpuscan import Action, Incident, Node, check, fail, read, warn
+from gpuscan.outcome import TO_REPLACE
 from gpuscan.suite import WARN_ONLY
 
 # Codes for which the driver sets no recovery action: a clear state says nothing of them, only a reset or a boot does.
@@ -17,6 +18,8 @@ NOT_IN_STATE = (46, 54, 119, 140, 151, 166, 167, 168, 169, 173, 175)
         "memory.no_uncorrectable_ecc",
     ),
     source="NVIDIA Xid catalogue; Fabric Manager user guide, appendix D",
+    ladder=TO_REPLACE,
+    same=("observed",),
 )
 def test_no_fault_is_logged(incident: Incident) -> None:
     """The driver logged no Xid or SXid in this boot that asks for anything.

@@ -6,7 +6,7 @@ import signal
 import sys
 
 LIVE = ("run", "collect", "info", "doctor")
-NOT_ALL = ("--replay", "--root", "--driver-root", "--deadline", "--gpus", "--help", "-h")
+NOT_ALL = ("--no-cables", "--replay", "--root", "--driver-root", "--deadline", "--gpus", "--help", "-h")
 
 
 def main() -> None:
@@ -21,14 +21,28 @@ def main() -> None:
 
         print(f"gpuscan {__version__}")
         return
+    if arguments[:1] == ["status"]:
+        _answer_at_once(arguments[1:])
     scanner = None
     if _scans_all_of_this_machine(arguments):
         from gpuscan.source.scanner import Request, Scanner
 
-        scanner = Scanner(Request())
+        scanner = Scanner(Request(cables=arguments[0] == "collect"))
     from gpuscan.cli import leave, start
 
     leave(start(scanner))
+
+
+def _answer_at_once(arguments: list[str]) -> None:
+    """Answer `status` without the command line; what is more than plain words is left to it."""
+    from gpuscan.status import told
+
+    try:
+        code = told(arguments)
+    except BrokenPipeError:
+        code = 128 + 13
+    if code is not None:
+        os._exit(code)
 
 
 def _hold_the_standard_streams() -> None:

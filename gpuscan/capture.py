@@ -203,5 +203,6 @@ def compared(first: str, second: str, format_: str) -> str:
 def _flat(data: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for key, value in data.items():
-        pairs += _flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else [(f"{above}{key}", value)]
+        branch = isinstance(value, Mapping) and value and above + key not in profile.TABLES
+        pairs += _flat(value, f"{above}{key}.") if branch else [(f"{above}{key}", value)]
     return pairs

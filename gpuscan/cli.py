@@ -12,6 +12,7 @@ from gpuscan.errors import GpuscanError, UsageError, complain, mute
 
 LOOKS: Any = {"no_args_is_help": True, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 app = typer.Typer()
+SWAPS = ("diff",)  # the commands of cli_swap.py
 
 
 @app.command()
@@ -25,6 +26,7 @@ def run(
     checks: opt.Checks = [],  # noqa: B006
     replay: opt.Replay = None,
     record: opt.Record = None,
+    collect_on_fail: opt.CollectOnFail = None,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
@@ -34,22 +36,31 @@ def run(
     report: opt.Reports = [],  # noqa: B006
     fail_on: opt.FailOn = "",
     exit_style: opt.ExitStyle = "full",
-    no_history: Annotated[bool, typer.Option("--no-history", help="store nothing (nothing is stored yet)")] = False,
+    tried: opt.Tried = [],  # noqa: B006
+    settle: opt.Settle = "",
+    state_dir: opt.StateDir = None,
+    no_history: opt.NoHistory = False,
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = 0,
 ) -> None:
     """Scan this node once and judge it."""
-    from gpuscan import commands
+    from gpuscan import commands, remembering
+    from gpuscan.history import place
     from gpuscan.judging import Wanted, busy
     from gpuscan.output import Shown, report_files
+    from gpuscan.scanning import Machine
 
     want = Wanted(profile, settings, only, skip, gpus or "", checks, busy(node_context))
     show = Shown(format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report))
+    if no_history and state_dir:
+        raise UsageError("--no-history and --state-dir contradict each other: leave one of them out")
+    folder = "" if no_history or (replay and not state_dir) else place.state_dir(state_dir or "")
+    memory = remembering.memory(folder, tried, settle)
     if replay:
-        commands.refuse_with_replay(record, root, driver_root)
-        _end(commands.judge([replay], want, show))
-    machine = commands.Machine(context.obj, root, driver_root or "", deadline)
-    _end(commands.run(machine, want, show, record or ""))
+        commands.refuse_with_replay(record, root, driver_root, collect_on_fail)
+        _end(commands.judge([replay], want, show, memory))
+    machine = Machine(context.obj, root, driver_root or "", deadline)
+    _end(commands.run(machine, want, show, record or "", memory, collect_on_fail or ""))
 
 
 @app.command()
@@ -67,20 +78,19 @@ def judge(
     report: opt.Reports = [],  # noqa: B006
     fail_on: opt.FailOn = "",
     exit_style: opt.ExitStyle = "full",
+    tried: opt.Tried = [],  # noqa: B006
+    state_dir: opt.StateDir = None,
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = 0,
 ) -> None:
-    """Judge recordings; the exit code is that of the worst."""
-    from gpuscan import commands
+    """Judge recordings; the exit code is that of the worst. The past counts, and is stored, where --state-dir is given."""
+    from gpuscan import commands, remembering
     from gpuscan.judging import Wanted, busy
     from gpuscan.output import Shown, report_files
 
     want = Wanted(profile, settings, only, skip, gpus or "", checks, busy(node_context))
-    _end(
-        commands.judge(
-            files, want, Shown(format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report))
-        )
-    )
+    show = Shown(format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report))
+    _end(commands.judge(files, want, show, remembering.memory(state_dir or "", tried)))
 
 
 @app.command()
@@ -89,18 +99,18 @@ def collect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="where the recording goes (gzip, unless it ends in .json)")],
     redact: Annotated[bool, typer.Option("--redact", help="replace serials, UUIDs and names by stable pseudonyms")] = False,
     profile: opt.NotedProfile = None,
+    cables: opt.Cables = True,
+    firmware: opt.Firmware = None,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
 ) -> None:
     """Record this node without judging it."""
     from gpuscan import commands
+    from gpuscan.scanning import Machine
 
-    _end(
-        commands.collect(
-            commands.Machine(context.obj, root, driver_root or "", deadline), file, redact=redact, profile=profile or ""
-        )
-    )
+    machine = Machine(context.obj, root, driver_root or "", deadline, cables)
+    _end(commands.collect(machine, file, redact=redact, profile=profile or "", firmware=firmware or ""))
 
 
 @app.command()
@@ -115,12 +125,13 @@ def info(
 ) -> None:
     """Tell what is in the node."""
     from gpuscan import commands, inventory
-    from gpuscan.output import write
+    from gpuscan.output import width, write
+    from gpuscan.scanning import Machine
 
     if replay:
         commands.refuse_with_replay(None, root, driver_root)
-    recording, stopped = commands.recorded(replay or "", commands.Machine(context.obj, root, driver_root or "", deadline))
-    write(inventory.render(recording, format_), output or "")
+    recording, stopped = commands.recorded(replay or "", Machine(context.obj, root, driver_root or "", deadline))
+    write(inventory.render(recording, format_, 0 if output else width()), output or "")
     _end(128 + stopped if stopped else 0)
 
 
@@ -135,8 +146,9 @@ def doctor(
     """Tell what this user, container and driver let gpuscan see, and what would show more."""
     from gpuscan import commands, sight
     from gpuscan.output import write
+    from gpuscan.scanning import Machine
 
-    recording, stopped = commands.recorded("", commands.Machine(context.obj, root, driver_root or "", deadline))
+    recording, stopped = commands.recorded("", Machine(context.obj, root, driver_root or "", deadline))
     write(sight.render(recording, format_), "")
     _end(128 + stopped if stopped else 0)
 
@@ -173,11 +185,12 @@ def checks(
 
 @app.command()
 def explain(
-    what: Annotated[str, typer.Argument(metavar="exit|check")],
+    what: Annotated[str, typer.Argument(metavar="exit|check|hold")],
     name: Annotated[str, typer.Argument(metavar="[CODE|ID]")] = "",
     format_: opt.Format = "text",
+    state_dir: opt.StateDir = None,
 ) -> None:
-    """Explain an exit code or a check."""
+    """Explain an exit code, a check, or the hold that stands on this node."""
     from gpuscan import reference
     from gpuscan.judging import all_checks
     from gpuscan.output import write
@@ -187,8 +200,12 @@ def explain(
     elif what == "check":
         known = all_checks()
         write(reference.shown(reference.found(known, name), format_) if name else reference.listed(known, format_), "")
+    elif what == "hold":
+        from gpuscan.history import telling
+
+        write(telling.hold(state_dir or "", format_), "")
     else:
-        raise UsageError(f"explain {what}: what can be explained is exit [CODE] and check [ID]")
+        raise UsageError(f"explain {what}: what can be explained is exit [CODE], check [ID] and hold")
 
 
 def _version(wanted: bool) -> None:
@@ -212,13 +229,25 @@ def _end(code: int) -> None:
 def command_line(word: str) -> typer.Typer:
     """Return the commands, or only the one that *word* calls: typer builds all that it has at start, a millisecond each."""
     line = typer.Typer(name="gpuscan", callback=_options, **LOOKS)
-    line.registered_commands = [one for one in app.registered_commands if one.callback and one.callback.__name__ == word]
-    if not line.registered_commands:
-        from gpuscan import cli_profile
+    if word in SWAPS:
+        from gpuscan import cli_swap
 
-        line.registered_commands = app.registered_commands
+        line.registered_commands = _called(cli_swap.app, word)
+    else:
+        line.registered_commands = _called(app, word)
+    if not line.registered_commands:
+        from gpuscan import cli_history, cli_profile, cli_swap, cli_ticket
+
+        more = (one for group in (cli_swap, cli_history, cli_ticket) for one in group.app.registered_commands)
+        line.registered_commands = [*app.registered_commands, *more]
+        line.add_typer(cli_history.history, name="history")
+        line.add_typer(cli_swap.swap, name="swap")
         line.add_typer(cli_profile.app, name="profile")
     return line
+
+
+def _called(commands: typer.Typer, word: str) -> list[Any]:
+    return [one for one in commands.registered_commands if one.callback and one.callback.__name__ == word]
 
 
 def start(scanner: Any) -> int:

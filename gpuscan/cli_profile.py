@@ -64,5 +64,6 @@ def profile_capture(
 ) -> None:
     """Write the profile of this node, or of recordings, that are known to be good."""
     from gpuscan import commands
+    from gpuscan.scanning import Machine
 
-    raise typer.Exit(commands.capture(recordings, commands.Machine(None, root, driver_root or "", deadline), output or ""))
+    raise typer.Exit(commands.capture(recordings, Machine(None, root, driver_root or "", deadline), output or ""))

@@ -2,41 +2,45 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from gpuscan import collectors, judging, output, profile
+from gpuscan import collectors, judging, output, profile, remembering
 from gpuscan.errors import GpuscanError, UsageError, complain, near_misses
 from gpuscan.facts import Node
 from gpuscan.judging import Wanted
-from gpuscan.outcome import Status
+from gpuscan.outcome import FAILED, Report, Status
 from gpuscan.output import Shown
 from gpuscan.recording import Recording, load, patch, save
+from gpuscan.remembering import Memory
+from gpuscan.scanning import Machine, scan, settled
 from gpuscan.verdict import Case
 from gpuscan.verdict import judge as verdict
 
+if TYPE_CHECKING:
+    from gpuscan.comparing import Wish
+
 DEMOS = ("demo", "demo-broken")
-FAILED = 20  # exit codes from here on are proven failures
 
 
-class Machine(NamedTuple):
-    """A live scan: the one that began at start (or None), the roots to read below, the seconds it may take."""
-
-    scanner: Any
-    root: str
-    driver_root: str
-    deadline_s: float
-
-
-def run(machine: Machine, want: Wanted, show: Shown, record: str) -> int:
-    """Scan and judge this machine."""
+def run(machine: Machine, want: Wanted, show: Shown, record: str, memory: Memory, evidence: str = "") -> int:
+    """Scan and judge this machine; where it fails, keep the evidence in a new folder below *evidence*."""
     output.refuse_unusable(show)
     plan = judging.prepare(want)
     if record:
         output.refuse_unwritable(record)
-    recording, stopped = _scan(machine, want)
+    if evidence:
+        from gpuscan.evidence import refuse_unusable
+
+        refuse_unusable(evidence)
+    recording, stopped, report, store = settled(machine, plan, memory)
     trouble = _kept(recording, record, plan) if record else ""
-    report = judging.judged(recording, "", plan)
-    code = output.tell([report], show)
+    try:
+        code = output.tell([report], show)
+    finally:  # a reader that went away must cost neither the hold nor the evidence
+        remembering.stored(store, report, "live", memory)
+        if evidence and report.exit_code >= FAILED:
+            recording.meta |= judging.provenance(recording, plan)
+            _collected(recording, report, evidence, machine, stopped)
     if trouble and report.exit_code < FAILED:
         raise UsageError(trouble)
     if trouble:
@@ -54,15 +58,33 @@ def _kept(recording: Recording, file: str, plan: judging.Plan) -> str:
     return ""
 
 
-def refuse_with_replay(record: str | None, root: str, driver_root: str | None) -> None:
+def _collected(recording: Recording, report: Report, directory: str, machine: Machine, stopped: int) -> None:
+    """Keep the evidence of a failure, after the report is out, and say where it is: what goes wrong must not cost the verdict.
+
+    NVIDIA's script gets two minutes at most, no more than the scan was given, and none where a signal ended the scan.
+    """
+    from gpuscan.evidence import BUG_REPORT_S, collect
+
+    limit_s = 0.0 if stopped else min(BUG_REPORT_S, machine.deadline_s)
+    complain(f"gpuscan: collecting evidence in {directory} (up to {limit_s:.0f} s for nvidia-bug-report.sh)")
+    try:
+        complain(f"gpuscan: evidence: {collect(recording, report, directory, bug_report_s=limit_s, root=machine.root)}")
+    except GpuscanError as error:
+        complain(f"gpuscan: {error}")
+
+
+def refuse_with_replay(record: str | None, root: str, driver_root: str | None, evidence: str | None = None) -> None:
     """Raise UsageError for options that only a scan of this machine can follow."""
-    for flag, value in (("--record", record), ("--root", root != "/"), ("--driver-root", driver_root)):
+    flags = (("--record", record), ("--collect-on-fail", evidence), ("--root", root != "/"), ("--driver-root", driver_root))
+    for flag, value in flags:
         if value:
             raise UsageError(f"{flag} goes with a scan of this machine, and --replay makes none: leave one of them out")
 
 
-def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
+def judge(files: Sequence[str], want: Wanted, show: Shown, memory: Memory) -> int:
     """Judge recordings, each by the profile named, else by its own, else by the one that matches.
+
+    With a state's folder each is judged with its machine's past in mind, and stored there.
 
     What cannot be read does not keep the rest from being told; it ends in a usage error, unless a failure is proven.
     """
@@ -71,7 +93,10 @@ def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
     reports, errors = [], []
     for file in files:
         try:
-            reports.append(judging.judged(opened(file), file, plan))
+            recording = opened(file)
+            store = remembering.told(recording, memory, own=remembering.of_this_machine(recording))
+            reports.append(judging.judged(recording, file, plan))
+            remembering.stored(store, reports[-1], "replay", memory)
         except GpuscanError as error:
             errors.append(str(error))
     code = output.tell(reports, show, many=len(files) > 1) if reports else 0
@@ -82,10 +107,24 @@ def judge(files: Sequence[str], want: Wanted, show: Shown) -> int:
     return code
 
 
-def collect(machine: Machine, file: str, *, redact: bool, profile: str) -> int:
-    """Record this machine."""
+def diff(before: str, after: str, want: Wanted, wish: "Wish", show: Shown) -> int:
+    """Judge the recording *after* beside the recording *before*."""
+    from gpuscan.comparing import compared
+
+    output.refuse_unusable(show)
+    plan = judging.prepare(want)
+    return output.tell([compared(opened(before), opened(after), plan, wish, (before, after))], show)
+
+
+def collect(machine: Machine, file: str, *, redact: bool, profile: str, firmware: str = "") -> int:
+    """Record this machine, with the firmware that a file lists."""
+    from gpuscan import firmware as bmc
+
     output.refuse_unwritable(file)
-    recording, stopped = _scan(machine, None)
+    rows = bmc.load(firmware) if firmware else []
+    recording, stopped = scan(machine, None)
+    if rows:
+        bmc.add(recording, rows)
     if profile:
         recording.meta["profile"] = profile
     if redact:
@@ -118,7 +157,7 @@ def capture(files: Sequence[str], machine: Machine, file: str) -> int:
     """Write the profile of good nodes; a node that a bundled profile or the common checks fail is refused."""
     from gpuscan.capture import captured
 
-    recordings = [opened(file) for file in files] if files else [_scan(machine, None)[0]]
+    recordings = [opened(file) for file in files] if files else [scan(machine, None)[0]]
     nodes = []
     for name, recording in zip(files or ["this node"], recordings, strict=True):
         node = collectors.node(recording)
@@ -139,27 +178,6 @@ def _refuse_unfit(name: str, node: Node) -> None:
         raise UsageError(f"{name} is no good node by profile {chosen.name}: {told}; see gpuscan run --profile {chosen.name}")
 
 
-def _scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
-    """Return this machine's recording: from the scan begun at start, if that reads what is wanted, else from a new one."""
-    from gpuscan.source.scanner import Request, Scanner
-
-    if "GPUSCAN_LIMITS" in os.environ:
-        from gpuscan.source.live import limits_from
-
-        limits_from(os.environ["GPUSCAN_LIMITS"])  # the scan's process reads it, too, but nobody would see it complain
-    for folder in (machine.root, machine.driver_root):
-        if folder and not os.path.isdir(folder):
-            raise UsageError(f"{folder}: no such folder")
-    names = judging.cards_named(want.gpus) if want and want.gpus else []
-    cards = tuple(names) if all(":" in name for name in names) else ()  # whoever is named otherwise must be looked for
-    request = Request(machine.root, machine.driver_root, machine.deadline_s, cards)
-    scanner = machine.scanner
-    if scanner is not None and scanner.request != request:
-        scanner.cancel()
-        scanner = None
-    return (scanner or Scanner(request)).finish()
-
-
 def opened(file: str) -> Recording:
     """Load a recording, or one of the demos that come with gpuscan."""
     if file not in DEMOS:
@@ -177,7 +195,7 @@ def opened(file: str) -> Recording:
 
 def recorded(replay: str, machine: Machine) -> tuple[Recording, int]:
     """Return the recording to speak of, and the signal that cut it short: a file's, or this machine's."""
-    return (opened(replay), 0) if replay else _scan(machine, None)
+    return (opened(replay), 0) if replay else scan(machine, None)
 
 
 SCHEMAS = ("profile", "recording", "report")

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import __version__, collectors, profile, suite
@@ -11,7 +11,7 @@ from gpuscan.collectors.incidents import pci_address
 from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.facts import Node, is_unread
 from gpuscan.measurements import measured
-from gpuscan.outcome import EXIT_INCOMPLETE, Report
+from gpuscan.outcome import EXIT_INCOMPLETE, FAILED, Report
 from gpuscan.recording import Recording
 from gpuscan.verdict import Case, judge
 
@@ -73,7 +73,7 @@ def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check])
 
 def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
     """Return what a recording is to say of the profile that it is judged by: its name, and its data where no name has them."""
-    chosen, _ = _profile_of(recording, collectors.node(recording), plan)
+    chosen, _ = profile_of(recording, collectors.node(recording), plan)
     if not chosen.vouches and not plan.want.settings:
         return {}  # nothing vouched for this machine: whoever judges it again shall look for a profile again
     if chosen.vouches and not plan.want.settings and plan.want.profile in (AUTO, chosen.name) and profile.is_bundled(chosen.name):
@@ -81,10 +81,13 @@ def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
     return {"profile": chosen.name, "expectations": dict(chosen.data), "vouches": chosen.vouches}
 
 
-def judged(recording: Recording, file: str, plan: Plan) -> Report:
-    """Return the report on a recording, that of *file* or of a live scan (empty)."""
-    node = collectors.node(recording)
-    chosen, note = _profile_of(recording, node, plan)
+def judged(recording: Recording, file: str, plan: Plan, beside: Callable[[Node], Node] = lambda node: node) -> Report:
+    """Return the report on a recording, that of *file* or of a live scan (empty).
+
+    *beside* adds to the node what is known of it from elsewhere: an earlier recording, an import.
+    """
+    node = beside(collectors.node(recording))
+    chosen, note = profile_of(recording, node, plan)
     if not plan.want.only:
         refuse_unknown_checks(chosen, plan.checks)
     notes = [note]
@@ -99,7 +102,18 @@ def judged(recording: Recording, file: str, plan: Plan) -> Report:
     run |= _circumstances(recording, file, plan.want)
     case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy)
     report = judge(case)._replace(measurements=measured(node))
+    if report.exit_code >= FAILED:
+        report = report._replace(notes=(*report.notes, *_on_history(node, file)))
     return _partial(report) if "ended_by_signal" in recording.meta else report
+
+
+def _on_history(node: Node, file: str) -> list[str]:
+    """Say where nothing is known of the past: then no fault can be told from one that is back."""
+    if is_unread(node.past):
+        return (
+            [] if file or node.past.kind != "not-recorded" else ["no history is asked: a fault that is back looks like a new one"]
+        )
+    return [] if node.past.runs else ["this is the first run that is stored: a fault that is back looks like a new one"]
 
 
 def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
@@ -121,7 +135,8 @@ def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, A
 
 def _limits(recording: Recording, want: Wanted) -> list[str]:
     """Return in words what keeps a judgement from being one of the whole node."""
-    limits = [f"--only {selector}" for selector in want.only] + ([f"--gpus {want.gpus}"] if want.gpus else [])
+    limits = [f"--{word} {selector}" for word, given in (("only", want.only), ("skip", want.skip)) for selector in given]
+    limits += [f"--gpus {want.gpus}"] if want.gpus else []
     if not recording.covers(CARDS):
         limits.append("a recording without cards")
     return limits
@@ -138,7 +153,8 @@ def _partial(report: Report) -> Report:
     return report._replace(complete=False)
 
 
-def _profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:
+def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:
+    """Return the profile that a recording is judged by, and a sentence on why."""
     if plan.named is not None:
         return plan.named, f"profile {plan.named.name}"
     own = recording.meta.get("profile")

@@ -10,7 +10,7 @@ import typer
 from gpuscan.errors import UsageError, near_misses
 
 
-def _one_of(*known: str) -> Callable[[str], str]:
+def one_of(*known: str) -> Callable[[str], str]:
     """Return what refuses every other word before any work is begun."""
 
     def refuse(value: str) -> str:
@@ -43,8 +43,8 @@ def _readable(words: list[str]) -> list[str]:
     return [os.fsencode(word).decode("utf-8", "replace") for word in words]
 
 
-Format = Annotated[str, typer.Option("--format", help="text, json", callback=_one_of("text", "json"))]
-TableFormat = Annotated[str, typer.Option("--format", help="text, json, csv", callback=_one_of("text", "json", "csv"))]
+Format = Annotated[str, typer.Option("--format", help="text, json", callback=one_of("text", "json"))]
+TableFormat = Annotated[str, typer.Option("--format", help="text, json, csv", callback=one_of("text", "json", "csv"))]
 ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
 Reports = Annotated[list[str], typer.Option("--report", metavar="FORMAT=FILE", help="a further report, as junit=gpuscan.xml")]
 Context = Annotated[str, typer.Option("--context", metavar="idle|busy", help="whether jobs run on the node")]
@@ -76,6 +76,23 @@ Replay = Annotated[
 Record = Annotated[
     str | None, typer.Option("--record", metavar="FILE", help="keep the recording of this scan", callback=given("--record"))
 ]
+Cables = Annotated[
+    bool,
+    typer.Option("--cables/--no-cables", help="read what each network port is cabled to, too (ibnetdiscover, lldpcli)"),
+]
+CollectOnFail = Annotated[
+    str | None,
+    typer.Option(
+        "--collect-on-fail",
+        metavar="DIR",
+        help="where it fails (exit 20 and above) keep recording, report, ticket and NVIDIA's log there",
+        callback=given("--collect-on-fail"),
+    ),
+]
+Firmware = Annotated[
+    str | None,
+    typer.Option("--firmware", metavar="FILE", help="take in the BMC's Redfish FirmwareInventory", callback=given("--firmware")),
+]
 Checks = Annotated[list[str], typer.Option("--checks", metavar="DIR", help="a further folder of check modules")]
 Deadline = Annotated[
     float,
@@ -93,3 +110,24 @@ FailOn = Annotated[str, typer.Option("--fail-on", metavar="warn", help="exit 10 
 ExitStyle = Annotated[str, typer.Option("--exit-style", metavar="S", help="full, simple, nagios, npd")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="one line")]
 Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="show what passed and what was skipped, too")]
+StateDir = Annotated[
+    str | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="where verdicts and history are kept (root: /var/lib/gpuscan)",
+        callback=given("--state-dir"),
+    ),
+]
+NoHistory = Annotated[bool, typer.Option("--no-history", help="neither read nor store the past; a hold is not seen")]
+Tried = Annotated[
+    list[str],
+    typer.Option(
+        "--tried", metavar="WORK", help="work done on the node before this run: reset, reboot, power-cycle, reseat, replace"
+    ),
+]
+Settle = Annotated[
+    str, typer.Option("--settle", metavar="D", help="scan again for up to this long (90s, 5m) while something is wrong or unread")
+]
+MaxAge = Annotated[str, typer.Option("--max-age", metavar="D", help="how old the last run may be (15m, 24h, 7d)")]
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="from this time on: 2026-11-28, or how long ago: 30d")]

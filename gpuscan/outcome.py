@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
+from gpuscan.facts.past import Held
+
 
 class Status(str, Enum):
     """What became of one check on one subject; derived in one place (verdict.py), never set by a check."""
@@ -105,6 +107,19 @@ RECOVERY_ACTIONS = {
     7: Action.POWER_CYCLE,
 }
 
+# What is asked for next where a fault is back after what was asked for has been done, and the work that proves it done.
+LADDER = (Action.RESET_GPU, Action.REBOOT, Action.POWER_CYCLE, Action.INSPECT)
+TO_REPLACE = (*LADDER, Action.REPLACE)  # for faults of the part itself, which no work around it can mend
+WORK = {
+    "reset": (Action.RESET_GPU,),
+    "reboot": (Action.RESET_GPU, Action.REBOOT),
+    "power-cycle": (Action.RESET_GPU, Action.REBOOT, Action.POWER_CYCLE),
+    "reseat": (Action.RESET_GPU, Action.REBOOT, Action.POWER_CYCLE, Action.INSPECT),
+    "replace": (Action.RESET_GPU, Action.REBOOT, Action.POWER_CYCLE, Action.INSPECT, Action.REPLACE),
+}
+LEVELS = ("passive", "quick", "medium", "long")
+FAILED = 20  # exit codes from here on are proven failures
+
 EXIT_OK, EXIT_BROKEN, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_WARN = 0, 1, 2, 3, 10
 EXIT_STYLES: dict[str, dict[str, int]] = {
     "simple": {"pass": 0, "warn": 0, "incomplete": 3, "software": 1, "reboot": 1, "hardware": 1},
@@ -124,7 +139,7 @@ class Evidence(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong, in a sentence, with what will fix it."""
+    """One thing that is wrong, in a sentence, with what will fix it; *same* tells one fault of its check from another."""
 
     severity: Status
     message: str
@@ -136,6 +151,7 @@ class Finding(NamedTuple):
     impact: str = "availability"
     source: str = ""
     shared: bool = False
+    same: str = ""
 
 
 class Result(NamedTuple):
@@ -154,7 +170,7 @@ class Result(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All results of one judgement, and the verdict that follows from them."""
+    """All results of one judgement, and the verdict that follows from them; *held* is the hold that stands after it."""
 
     run: dict[str, Any]
     host: dict[str, Any]
@@ -168,6 +184,8 @@ class Report(NamedTuple):
     blind_spots: tuple[dict[str, Any], ...]
     notes: tuple[str, ...] = ()
     measurements: tuple[dict[str, Any], ...] = ()
+    held: tuple[Held, ...] = ()
+    changes: tuple[dict[str, Any], ...] = ()
 
 
 def worst_action(results: tuple[Result, ...]) -> Action:

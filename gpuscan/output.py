@@ -81,6 +81,13 @@ def _on_terminal() -> bool:
     return (sys.stdout is not None and sys.stdout.isatty()) or os.environ.get("FORCE_COLOR", "") not in ("", "0")
 
 
+def width() -> int:
+    """Return the terminal's width in columns, 0 where standard output is none."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
 def write(text: str, output: str) -> None:
     """Write a result to standard output, or to a file beside its place and rename it there."""
     try:

@@ -16,6 +16,7 @@ from gpuscan.suite import bundled, refuse_writable
 SITE = "/etc/gpuscan"
 BASE = "default"
 LARGEST = 1 << 20
+TABLES = ("gpu.slots",)  # a mapping that is one expectation, and no branch of others
 DEEPEST = 8
 
 
@@ -51,7 +52,7 @@ class ProfileLens:
         if name not in self._data:
             raise AttributeError(f"profiles have no key {path}: add it to profiles/default.yaml and the schema")
         value = self._data[name]
-        if isinstance(value, dict):
+        if isinstance(value, dict) and path not in TABLES:
             return ProfileLens(self._profile, value, path, self._book)
         if value is None:
             raise NotJudged(path)
@@ -166,12 +167,13 @@ def _parse(path: str) -> dict[str, Any]:
     return dict(data)
 
 
-def _merge(parent: Mapping[str, Any], child: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(parent: Mapping[str, Any], child: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return the parent with the child's values over it; mappings merge, everything else is replaced."""
     merged = dict(parent)
     for key, value in child.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        old, whole = merged.get(key), above + key in TABLES
+        both = isinstance(old, dict) and isinstance(value, dict) and not whole
+        merged[key] = _merge(dict(old or {}), value, f"{above}{key}.") if both else value
     return merged
 
 
@@ -266,6 +268,12 @@ def _pinned() -> str:
     shape = {"type": "object", "additionalProperties": False, "properties": {"profile": {"type": "string"}}}
     yamlfile.validate(data, positions, path, shape)
     return str(data.get("profile", ""))
+
+
+def silkscreen(profile: Profile, label: str) -> str:
+    """Return what is printed beside a slot on the board or chassis, as the profile's `gpu.slots` maps it; "" if it does not."""
+    slots = profile.data["gpu"]["slots"]
+    return str(slots.get(label, "")) if isinstance(slots, dict) else ""
 
 
 def only_gpus(node: Node, names: Sequence[str]) -> Node:

@@ -13,6 +13,7 @@ from gpuscan.facts import READING_KINDS, Unread
 
 FORMAT = "gpuscan-recording"
 SCHEMA_VERSION = "1.0"
+FIRMWARE = "redfish:FirmwareInventory"  # a reading that is imported: a list of {id, name, version}
 LARGEST_BYTES = 256 * 1024 * 1024  # unpacked; a real eight-card node needs about one
 
 

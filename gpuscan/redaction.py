@@ -5,8 +5,10 @@ import hmac
 import json
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
+from gpuscan.collectors import vpd
 from gpuscan.facts import is_unread
 from gpuscan.recording import Recording, dump, restore
 
@@ -23,6 +25,8 @@ NAMING = (  # whole values of these readings name a machine or a part
     "nvml:nvmlDeviceGetUUID(",
     "nvml:nvmlDeviceGetPdi(",
 )
+OWN_FILES = re.compile(r"file:/sys/class/nvme/[^/]*/serial")  # and of these
+LOGGED = re.compile(r"(?:GPU Board Serial Number: |GPU serial number is )([0-9A-Za-z]+)")  # a dead card tells it nowhere else
 SHAPES = re.compile(  # and these shapes do so in any text, such as the kernel log
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"  # UUID
     r"|(?<![0-9a-zA-Z])[0-9a-fA-F]{32}(?![0-9a-zA-Z])"  # UUID, machine or boot id without its dashes
@@ -67,8 +71,11 @@ def redacted(recording: Recording) -> Recording:
 def _row(row: dict[str, Any], replace: Any, key: bytes) -> dict[str, Any]:
     """Replace in what was said, never in times or return codes, where a serial could only match by chance."""
     changed = {**row, "key": replace(row["key"])}
-    if "value" in row:
-        own = row["key"].startswith(NAMING) and isinstance(row["value"], str) and row["value"].strip().lower() not in NO_NAMES
+    way = next((way for name, way in SPECIAL.items() if name in row["key"]), None)
+    if way and isinstance(row.get("value"), str):
+        changed["value"] = way(row["value"], key)
+    elif "value" in row:
+        own = _is_naming(row["key"]) and isinstance(row["value"], str) and row["value"].strip().lower() not in NO_NAMES
         short = own and len(row["value"].strip().removeprefix("GPU-")) < SHORTEST
         changed["value"] = pseudonym(row["value"], key) if short else replace(row["value"])
     if "error" in row:
@@ -80,10 +87,93 @@ def _names(recording: Recording) -> set[str]:
     """Return the values that name this machine and its parts, and the host's name without its domain."""
     found = set()
     for reading in recording:
-        if reading.error is None and reading.key.startswith(NAMING):
+        if reading.error is not None:
+            continue
+        if reading.key.startswith(("kmsg:", "run:journalctl", "run:dmesg")):
+            found |= set(LOGGED.findall(json.dumps(reading.value)))
+        if reading.key.endswith("/vpd"):
+            found |= {name for name in [_serial_in(reading.value)] if name}
+        if _is_naming(reading.key):
             value = str(reading.value).strip().removeprefix("GPU-")
             found |= {value, value.partition(".")[0]} if reading.key == HOSTNAME else {value}
     return {value for value in found if len(value) >= SHORTEST and value.lower() not in NO_NAMES}
+
+
+def _is_naming(key: str) -> bool:
+    return key.startswith(NAMING) or OWN_FILES.fullmatch(key) is not None
+
+
+def _serial_in(value: Any) -> str:
+    try:
+        serial = vpd.serial(value)
+    except ValueError:
+        return ""
+    return "" if is_unread(serial) else str(serial)
+
+
+def _vpd(value: str, key: bytes) -> str:
+    """Replace all that a card's VPD says but part number and revision; what its owner may have written to it is cut off."""
+    try:
+        data = bytearray(vpd.bytes_of(value))
+        fields = vpd.located(bytes(data))
+    except ValueError:
+        return pseudonym(value, key)
+    for name, start, end in fields:
+        word = data[start:end].decode("latin-1").strip(" \0")
+        if word and name not in ("PN", "EC"):
+            data[start:end] = data[start:end].replace(word.encode("latin-1"), pseudonym(word, key).encode("latin-1"))
+    kept = bytes(data[: max((end for _, _, end in fields), default=0)])
+    return (kept + bytes([vpd.END])).decode("utf-8", "surrogateescape")
+
+
+def _gid(value: str, key: bytes) -> str:
+    """Replace the GUID that ends a GID as it is replaced by itself, so that a sweep still finds it."""
+    head, guid = value[:20], value[20:]
+    return head + pseudonym(guid.strip(), key) + "\n"
+
+
+def _sweep(value: str, key: bytes) -> str:
+    """Replace GUIDs, as they are without colons, and every word of the node descriptions."""
+    lines = []
+    for line in value.splitlines(keepends=True):
+        ends, quote, names = line.partition("'") if re.match(r" *(?:[A-Z]{2}|\?+) +\d", line) else ("", "", line)
+        ends = re.sub(
+            "(?<=0x)[0-9a-f]{16}", lambda hit: pseudonym(":".join(re.findall("....", hit[0])), key).replace(":", ""), ends
+        )
+        lines.append(ends + quote + _words(names, key))
+    return "".join(lines)
+
+
+def _words(value: str, key: bytes) -> str:
+    return re.sub(r"[^\s']+", lambda hit: pseudonym(hit[0], key), value)
+
+
+def _neighbours(value: str, key: bytes) -> str:
+    """Replace all that neighbours say of themselves, but the names of their ports."""
+    try:
+        return json.dumps(_heard(json.loads(value), key))
+    except ValueError:
+        return _words(value, key)
+
+
+def _heard(item: Any, key: bytes) -> Any:
+    if isinstance(item, list):
+        return [_heard(part, key) for part in item]
+    if isinstance(item, dict):
+        kept = item.get("type") in ("ifname", "local")
+        return {
+            name: _words(part, key) if name == "value" and isinstance(part, str) and not kept else _heard(part, key)
+            for name, part in item.items()
+        }
+    return item
+
+
+SPECIAL: dict[str, Callable[[str, bytes], str]] = {  # readings in which names stand in a shape of their own
+    "/vpd": _vpd,
+    "/gids/": _gid,
+    "run:ibnetdiscover": _sweep,
+    "run:lldpcli": _neighbours,
+}
 
 
 def _secret(recording: Recording) -> bytes:

@@ -12,21 +12,27 @@ from gpuscan.recording import Recording
 
 AREAS = (  # what people call it, and the readings that belong to it
     ("NVML", ("nvml:",)),
+    ("disks", ("dir:/sys/class/nvme", "file:/sys/class/nvme")),
     ("PCI devices", ("dir:/sys/bus/pci", "file:/sys/bus/pci", "link:/sys/bus/pci")),
     ("device files", ("dir:/dev",)),
     ("kernel log", ("kmsg:", "run:journalctl", "run:dmesg")),
-    ("InfiniBand", ("dir:/sys/class/infiniband", "file:/sys/class/infiniband", "link:/sys/class/infiniband")),
+    (
+        "InfiniBand",
+        ("dir:/sys/class/infiniband", "file:/sys/class/infiniband", "link:/sys/class/infiniband", "file:/sys/class/net"),
+    ),
     ("DMI", ("file:/sys/class/dmi",)),
     ("driver files", ("file:/proc/driver", "file:/proc/modules")),
     ("host", ("file:/proc/", "file:/etc/")),
 )
 GAINS = {
     ("kernel log", "no-permission"): "run as root, or grant CAP_SYSLOG (container: --cap-add SYSLOG, and mount /dev/kmsg)",
+    ("PCI devices", "no-permission"): "run as root: what a card's VPD tells (serial and part number) is for root alone",
     ("DMI", "no-permission"): "run as root: serial numbers in DMI are for root alone",
     ("DMI", "not-found"): "this machine or container gives no DMI names",
     ("NVML", "no-permission"): "run as root, or give the container the device files (--gpus all)",
     ("NVML", "timed-out"): "the driver is stuck: see gpuscan run; usually only a reboot helps",
     ("InfiniBand", "not-found"): "no HCA, or its driver is not loaded (mlx5_ib)",
+    ("disks", "not-found"): "no NVMe disk is in this machine",
     ("device files", "not-found"): "/dev is not visible here",
 }
 NVML_CODES = {

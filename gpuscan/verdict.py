@@ -1,19 +1,23 @@
-"""From node, profile and checks to a report: run each check, explain echoes by their root, conclude."""
+"""From node, profile and checks to a report: run each check, explain echoes by their root, ask the past, conclude."""
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpuscan import hold
+from gpuscan.escalation import escalated, marked
 from gpuscan.facts import Node, Unread, is_unread
 from gpuscan.lens import Book, look
 from gpuscan.outcome import HARMLESS, Action, Finding, Report, Result, Status, conclude, worst_action
 from gpuscan.profile import Profile, ProfileLens
+from gpuscan.reported import parts_of, plain
+from gpuscan.slots import of_the_slot
 from gpuscan.suite import Check, call
 
-NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node"}
+NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node", "change": "such part"}
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]
 OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
@@ -43,13 +47,17 @@ def judge(case: Case) -> Report:
     needs = _all_needs(case.checks)
     with redirect_stdout(sys.stderr):  # standard output carries the report, and nothing that a check prints
         found = _run(case, needs)
-    results = _mark_shared(_explain(found, case, needs), case)
+    parts, checks = parts_of(case.node), {one.id: one for one in case.checks}
+    results = marked(_mark_shared(_explain(found, case, needs), case), checks, case.node)
+    results = of_the_slot(escalated(results, checks, case.node, parts), case.node.changes)
+    held = hold.standing(case.node, results, case.run, case.profile.optional)
+    results += hold.results_of(held, results, case.node)
     verdict, code, complete = conclude(results, case.profile.optional)
     return Report(
         run=dict(case.run),
-        host=_plain(case.node.host),
-        software=_plain(case.node.driver),
-        parts=_parts(case.node),
+        host=plain(case.node.host),
+        software=plain(case.node.driver),
+        parts=parts,
         results=results,
         verdict=verdict,
         exit_code=code,
@@ -57,12 +65,17 @@ def judge(case: Case) -> Report:
         action=worst_action(results),
         blind_spots=_blind_spots(results),
         notes=case.notes,
+        held=hold.after(held, results, parts, case.run, case.node),
     )
 
 
 def _run(case: Case, needs: Needs) -> list[Result]:
     results: list[Result] = []
+    swaps_only = all(one.subject == "change" for one in case.checks)
     for one in case.checks:
+        if one.subject == "change" and not case.node.changes:  # a scan by itself has no word on swaps
+            results += [_not_compared(one)] if swaps_only else []
+            continue
         reason = _left_out(one, case)
         if reason:
             results.append(Result(one.id, "node", None, Status.SKIP, one.title, reason))
@@ -74,6 +87,10 @@ def _run(case: Case, needs: Needs) -> list[Result]:
             _without_subject(one, case)
         ]
     return results
+
+
+def _not_compared(one: Check) -> Result:
+    return Result(one.id, "node", None, Status.SKIP, one.title, "does not apply: nothing was compared (gpuscan diff does that)")
 
 
 def _left_out(one: Check, case: Case) -> str:
@@ -89,7 +106,8 @@ def _subjects(one: Check, node: Node) -> list[tuple[str, Any]]:
     records = getattr(node, f"{one.subject}s")
     if is_unread(records):
         return [(f"{one.subject}s", records)]
-    return [(f"{one.subject}s[{record.label}]", record) for record in records]
+    kinds = one.mark.kinds
+    return [(f"{one.subject}s[{record.label}]", record) for record in records if not kinds or record.kind in kinds]
 
 
 def _without_subject(one: Check, case: Case) -> Result:
@@ -165,7 +183,7 @@ def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
     """Tell whether a lack is a skip: outside the scope, or a thing that this hardware or driver does not have."""
     required = any(_covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES))
     if unread.kind == "not-supported":
-        return path.startswith("gpus[") and not required
+        return path.startswith(("gpus[", "changes[")) and not required
     return unread.kind in HARMLESS and not (unread.kind == "too-old-driver" and required)
 
 
@@ -265,35 +283,6 @@ def _shared(result: Result) -> Result:
         action = Action.INSPECT if finding.action is Action.REPLACE else finding.action
         findings.append(finding._replace(shared=True, action=action))
     return result._replace(findings=tuple(findings))
-
-
-def _plain(record: Any) -> Any:
-    """Return a record as JSON data: an Unread is null."""
-    if is_unread(record):
-        return None
-    if hasattr(record, "_fields"):
-        return {name: _plain(value) for name, value in zip(record._fields, record, strict=True)}
-    return [_plain(item) for item in record] if type(record) is tuple else record
-
-
-PART_FACTS = (
-    "device_id", "physical_slot", "module_id", "access", "nvml_index", "name", "uuid", "serial", "part_number",
-    "vbios", "inforom", "gsp_firmware", "memory_mib",
-)  # fmt: skip
-
-
-def _parts(node: Node) -> tuple[dict[str, Any], ...]:
-    """Return what may have to be pulled: cards and HCA ports, with what identifies them."""
-    cards: Iterable[Any] = () if is_unread(node.gpus) else node.gpus
-    ports: Iterable[Any] = () if is_unread(node.ports) else node.ports
-    parts = [
-        {"kind": "gpu", "slot": card.label, "address": card.address, **{f: _plain(getattr(card, f)) for f in PART_FACTS}}
-        for card in cards
-    ]
-    for port in ports:
-        firmware, board = _plain(port.firmware), _plain(port.board_id)
-        parts.append({"kind": "port", "slot": port.label, "address": port.address, "firmware": firmware, "board_id": board})
-    return tuple(parts)
 
 
 def _blind_spots(results: Sequence[Result]) -> tuple[dict[str, Any], ...]:

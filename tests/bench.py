@@ -81,7 +81,7 @@ def _live(gpuscan: str) -> bool:
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True)
     cards = len(listed.stdout.splitlines())
     limit = 2.0 if cards == 1 else 0.8 if cards < 4 else 0.6
-    scan = wall_ms(gpuscan, "run", "--profile", "default", "--format", "json")
+    scan = wall_ms(gpuscan, "run", "--profile", "default", "--format", "json", "--no-history")
     return ratio(f"live passive scan of {cards} cards / nvidia-smi -q", limit, scan, wall_ms("nvidia-smi", "-q"))
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpuscan", "checks", "profiles", "tests")
-CHECKS = ("test_checks.py", "test_faults.py", "test_recordings.py")
+CHECKS = ("test_checks.py", "test_faults.py", "test_recordings.py", "test_swaps.py")
 TESTS = {
     "gpuscan/outcome.py": ("test_outcome.py",),
     "gpuscan/verdict.py": ("test_verdict.py", "test_suite.py"),

@@ -161,13 +161,61 @@ def _path(device: Device) -> str:
 def _infiniband(site: Site) -> Answers:
     if not site.hcas:
         return {"dir:/sys/class/infiniband": LACKS}
-    answers: Answers = {"dir:/sys/class/infiniband": sorted([*site.hcas, BOND[0]])}
+    answers: Answers = {"dir:/sys/class/infiniband": sorted([*site.hcas, BOND[0]]), **_cards_of_the_network(site)}
     for number, (name, seat) in enumerate(zip(site.hcas, site.seats, strict=True)):
         downed = f"{number % 2}\n"  # a link that went down once while the fabric came up is history
         answers |= _hca(name, seat.hca, ("28.43.2026", "ZZT0000000001", "MT4129"), ("InfiniBand", site.rate), downed)
     # The counters of a bonded function that the host may not touch answer with EINVAL.
     refused = Unread("", "garbled", "Invalid argument", 22)
     return answers | _hca(*BOND, ("32.43.2026", "ZZT0000000002", "MT41692"), ("Ethernet", "200 Gb/sec (2X NDR)"), refused)
+
+
+CX7 = ("NVIDIA ConnectX-7 HHHL Adapter Card, 400GbE / NDR IB", "MCX75310AAS-NEAT", "A5")
+BF3 = ("NVIDIA BlueField-3 B3220 P-Series DPU, 200GbE / NDR200", "900-9D3B6-00CV-AA0", "A9")
+
+
+def vpd(board: tuple[str, str, str], serial: str) -> str:
+    """A VPD as adapters of this maker hold it: name, then read-only fields, among them one of raw bytes."""
+    name, part, revision = board
+    values = {"PN": part, "EC": revision, "V2": part, "SN": serial, "V3": f"{serial.lower():0<32}", "V0": "PCIeGen5 x16"}
+    fields = b"".join(word.encode() + bytes([len(value)]) + value.encode() for word, value in values.items())
+    fields += b"RV\x02\x9c\xff"
+    parts = b"\x82" + len(name).to_bytes(2, "little") + name.encode() + b"\x90" + len(fields).to_bytes(2, "little") + fields
+    return (parts + b"\x78").decode("utf-8", "surrogateescape")
+
+
+def _cards_of_the_network(site: Site) -> Answers:
+    """What names each adapter and its interface: GUID, VPD, the interface and its MTU."""
+    answers: Answers = {}
+    named = [
+        (name, seat.hca, CX7, f"ibp{number}s0", 4092) for number, (name, seat) in enumerate(zip(site.hcas, site.seats, strict=True))
+    ]
+    for number, (name, address, board, netdev, mtu) in enumerate([*named, (*BOND, BF3, "eth2", 9000)]):
+        base = f"/sys/class/infiniband/{name}"
+        answers |= {
+            f"file:{base}/node_guid": f"0c42:a103:00ab:{number:04x}\n",
+            f"dir:{base}/device/net": [netdev],
+            f"file:/sys/class/net/{netdev}/mtu": f"{mtu}\n",
+            f"file:/sys/bus/pci/devices/{address}/vpd": vpd(board, f"MT2333ZT{number:05d}"),
+        }
+    return answers
+
+
+def _disks(site: Site) -> Answers:
+    """One NVMe disk beside each card; a Grace tray of this kind has none."""
+    devices = [device for device in _devices(site) if device.driver == "nvme"]
+    if not devices:
+        return {"dir:/sys/class/nvme": LACKS}
+    answers: Answers = {"dir:/sys/class/nvme": [f"nvme{number}" for number in range(len(devices))]}
+    for number, device in enumerate(devices):
+        files = {
+            "address": device.address,
+            "model": "Micron_7450_MTFDKCC3T8TFR               ",
+            "serial": f"23214ZT{number:05d}        ",
+            "firmware_rev": "E2MU200 ",
+        }
+        answers |= {f"file:/sys/class/nvme/nvme{number}/{name}": f"{value}\n" for name, value in files.items()}
+    return answers
 
 
 def _hca(name: str, address: str, board: tuple[str, str, str], link: tuple[str, str], counter: Any) -> Answers:
@@ -355,7 +403,7 @@ def _beyond(answers: Answers, site: Site) -> Answers:
 def answers_of(site: Site = EIGHT) -> Answers:
     """Everything that the healthy machine says, by reading."""
     cards = [_card(number, seat, site) for number, seat in enumerate(site.seats)]
-    answers = _host(site) | _pci(site) | _infiniband(site) | _driver(site)
+    answers = _host(site) | _pci(site) | _infiniband(site) | _disks(site) | _driver(site)
     for card in cards:
         answers |= card
     return _beyond(answers, site)

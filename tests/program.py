@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -49,9 +50,19 @@ def _without_ours() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in OURS}
 
 
+@cache
+def _states() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="gpuscan-states-")
+
+
+def _fresh() -> str:
+    """A state's folder of its own for each call: no test sees another's hold, nor writes where this machine has its own."""
+    return os.path.join(_states().name, os.urandom(8).hex())
+
+
 def environment(changes: Changes = NONE) -> dict[str, str]:
     """This process's environment without what would colour a test, and with *changes*; None removes."""
-    whole: Changes = {**_without_ours(), **_path(), **changes}
+    whole: Changes = {**_without_ours(), **_path(), "GPUSCAN_STATE_DIR": _fresh(), **changes}
     return {name: value for name, value in whole.items() if value is not None}
 
 

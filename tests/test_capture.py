@@ -9,10 +9,11 @@ import pytest
 import yaml
 from nodes_recordings import base, checks, judged_facts, not_passed
 
-from gpuscan import collectors, commands, profile, yamlfile
+from gpuscan import capture, collectors, commands, profile, yamlfile
 from gpuscan.errors import UsageError
 from gpuscan.outcome import Report
 from gpuscan.recording import Recording, patch, save
+from gpuscan.scanning import Machine
 from gpuscan.verdict import Case, judge
 
 HEALTHY = ("h100-8x-ib", "h100-8x-r535", "h200-8x-ib", "a100-8x-ib", "a100-40gb-cloud", "b200-8x-ib", "gb200-4x")
@@ -38,7 +39,7 @@ def captured(folder: Path, *recordings: Recording) -> str:
     """Write the profile of these nodes, as the command does; return its file."""
     output = str(folder / "captured.yaml")
     files = [file_of(folder, recording, f"node{number}") for number, recording in enumerate(recordings)]
-    assert commands.capture(files, commands.Machine(None, "/", "", 1.0), output) == 0
+    assert commands.capture(files, Machine(None, "/", "", 1.0), output) == 0
     return output
 
 
@@ -219,3 +220,12 @@ def test_the_same_change_passes_by_no_profile() -> None:
     changed = patch(base("h100-8x-ib"), {"nvml:nvmlDeviceGetPowerManagementLimit(*": 500000})
     report = judged_facts(collectors.node(changed), "default")
     assert (report.exit_code, report.verdict) == (0, "warn")
+
+
+def test_slots_are_compared_as_one_expectation(tmp_path: Path) -> None:
+    for name, slots in (("a", "{SXM1: GPU 5}"), ("b", "[SXM1]")):
+        (tmp_path / f"{name}.yaml").write_text(f"gpu: {{slots: {slots}}}\n", "utf-8")
+    one, other = (str(tmp_path / f"{name}.yaml") for name in "ab")
+    told = capture.compared(one, other, "text")
+    assert told == f'gpu.slots: {{"SXM1": "GPU 5"}} in {one}, ["SXM1"] in {other}\n'
+    assert '  slots: {"SXM1": "GPU 5"}\n' in capture.shown(one, (), "text")

@@ -39,7 +39,8 @@ def rows(**changes: bool) -> Any:
 
 
 def test_only_a_card_s_own_flags_are_never_shared() -> None:
-    assert {one.id for one in bundled() if not one.mark.shared} == {
+    of_one_card = [one for one in bundled() if not one.mark.shared and one.subject != "change"]
+    assert {one.id for one in of_one_card} == {
         "memory.few_pages_are_retired",
         "memory.no_memory_is_unrepairable",
         "memory.no_page_retirement_is_pending",
@@ -126,3 +127,12 @@ def test_a_driver_that_hangs_names_the_cards_that_made_it() -> None:
     stuck = stuck._replace(driver=stuck.driver._replace(access="timed-out"))
     finding = said("driver.answers", stuck, "node")
     assert (finding.action, finding.culprits) == (Action.REBOOT, ("SXM8",))
+
+
+def test_an_empty_slot_is_named_as_the_board_names_it() -> None:
+    """And a full one is not; a list of slots has no such names."""
+    for slots, told in (({"SXM8": "GPU 5", "SXM9": "GPU 9"}, "SXM9 (GPU 9)"), (["SXM8", "SXM9"], "SXM9")):
+        profile = load("h200-4x")
+        profile = profile._replace(data={**profile.data, "gpu": {**profile.data["gpu"], "slots": slots}})
+        (finding,) = the(judged(bundled(), demo_node(), profile), "inventory.every_slot_is_filled").findings
+        assert (finding.message, finding.expected) == (f"no card answers in {told}", ["SXM8", "SXM9"])

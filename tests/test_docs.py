@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from program import Ended, environment, program
+from swap_stories import STORIES, printed, recorded
 
 from gpuscan import commands, judging, renderers
 from gpuscan.cli import command_line
@@ -41,6 +42,12 @@ def folder(tmp_path: Path) -> Path:
     """A folder with the files that the documents name."""
     (tmp_path / "site.yaml").write_text("extends: h100-8x\n", "utf-8")
     save(commands.opened("demo"), str(tmp_path / "node.json.gz"))
+    report = judging.judged(commands.opened("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
+    (tmp_path / "report.json").write_text(renderers.find("json")([report], verbosity=0), "utf-8")
+    (tmp_path / "evidence").mkdir()
+    story = STORIES["01-right-card"]
+    for name, later in (("before", False), ("after", True)):
+        save(recorded(story["base"], story[name], later=later), str(tmp_path / f"{name}.json.gz"))
     return tmp_path
 
 
@@ -55,6 +62,7 @@ def ran(command: str, folder: Path, etc: str = "") -> Ended:
             (tools / name).chmod(0o755)
     env = environment({"PATH": f"{tools}:{os.environ['PATH']}", "PYTEST_ADDOPTS": None, "PYTHONDONTWRITEBYTECODE": "1"})
     command = command.replace(OWN, etc) if etc else command
+    command = command.replace("--settle 5m", "--settle 0s")
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=env, timeout=120, check=False)
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -69,7 +77,13 @@ def test_commands_run(page: str, command: str, folder: Path) -> None:
     if "profile capture" in command and done.code == 2:  # where there is no node that is known to be good
         assert "there is no NVIDIA card" in done.err or "is no good node" in done.err
         return
-    judges = command.startswith(("gpuscan run", "gpuscan judge"))
+    if command.startswith("gpuscan swap begin") and done.code == 2:  # where there is no such card
+        assert "no such gpu in this node" in done.err or "name the ticket" in done.err
+        return
+    if command.startswith("gpuscan history") and done.code == 2:
+        assert "no archive yet" in done.err
+        return
+    judges = command.startswith(("gpuscan run", "gpuscan judge", "gpuscan diff", "gpuscan swap verify", "gpuscan status"))
     assert done.code in (VERDICTS if judges else (0,)), done.err
     assert "Traceback" not in done.err
 
@@ -116,6 +130,23 @@ def test_the_output_that_operators_are_shown_is_real() -> None:
     assert block in renderers.find("text")([report], verbosity=0)
 
 
+def test_the_stories_of_swaps_are_printed_as_shown() -> None:
+    """`GPUSCAN_WRITE_GOLDEN=1 pytest tests/test_docs.py` writes the blocks anew."""
+    page, block = PAGES["swaps.md"], re.compile(r"(?<=^```\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+    told = {story["about"].rstrip("."): printed(name) for name, story in list(STORIES.items())[:16]}
+    head, *sections = re.split(r"^(?=### )", page, flags=re.MULTILINE)
+    assert [section.partition("\n")[0].removeprefix("### ") for section in sections] == list(told)
+    real = [block.sub(lambda _, text=text: text, section) for section, text in zip(sections, told.values(), strict=True)]
+    if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
+        (ROOT / "docs" / "swaps.md").write_text("".join([head, *real]), "utf-8")
+    assert real == sections
+
+
+def test_the_diff_that_is_shown_passes(folder: Path) -> None:
+    (command,) = [command for command in shown("swaps.md") if command.startswith("gpuscan diff")]
+    assert ran(command, folder).code == 0
+
+
 def test_every_verdict_and_its_codes_are_told() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\d, ]+) \|", PAGES["operators.md"], re.MULTILINE)
     told = {verdict: {int(code) for code in codes.split(",")} for verdict, codes in rows}
@@ -128,7 +159,7 @@ def test_every_verdict_and_its_codes_are_told() -> None:
 def test_readme_names_every_command() -> None:
     named = {re.split(r"[ `]", row)[0] for row in re.findall(r"^\| `gpuscan (.+?)` \|", PAGES["README.md"], re.MULTILINE)}
     line = command_line("")
-    assert named == {one.callback.__name__ for one in line.registered_commands if one.callback} | {"profile"}
+    assert named == {one.callback.__name__ for one in line.registered_commands if one.callback} | {"profile", "swap", "history"}
 
 
 def test_links_lead_somewhere() -> None:

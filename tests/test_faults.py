@@ -64,9 +64,9 @@ def test_the_exit_code_is_that_of_the_heaviest_failure() -> None:
 
 
 def test_every_check_fails_or_warns_somewhere() -> None:
-    """To add a check is to add a fault in which it fails."""
+    """To add a check is to add a fault in which it fails; what compares two recordings has its stories in test_swaps.py."""
     found = {finding.partition("[")[0] for fault in FAULTS.values() for finding in fault["expect"]["findings"]}
-    assert found == {one.id for one in checks()}
+    assert found == {one.id for one in checks() if one.subject != "change"}
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name.startswith("xid-") and name[4:].isdigit()])

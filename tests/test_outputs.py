@@ -10,10 +10,11 @@ from typing import NamedTuple
 import pytest
 from nodes_recordings import HERE, base, site_pins_a_profile
 
-from gpuscan import __version__, commands
+from gpuscan import __version__, commands, ticket
 from gpuscan.judging import Wanted
 from gpuscan.output import Shown
 from gpuscan.recording import save
+from gpuscan.remembering import Memory
 
 FOLDER = HERE / "outputs"
 
@@ -44,6 +45,9 @@ CASES = (
 )
 
 
+TICKETS = {"text": "demo-broken-ticket.0.txt", "markdown": "demo-broken-ticket.0.md"}
+
+
 def told(case: Golden, folder: Path) -> tuple[str, int]:
     """What gpuscan prints of a recording, without its own version, and its exit code."""
     name = case.recording
@@ -51,7 +55,7 @@ def told(case: Golden, folder: Path) -> tuple[str, int]:
         name = f"{name}.json.gz"
         save(base(case.recording), name)
     show = Shown(format=case.format, output=str(folder / "told"), verbosity=case.verbosity, exit_style="full", fail_on="")
-    code = commands.judge([name], Wanted(), show)
+    code = commands.judge([name], Wanted(), show, Memory())
     return (folder / "told").read_text("utf-8").replace(__version__, "VERSION"), code
 
 
@@ -70,8 +74,19 @@ def test_is_told_as_before(case: Golden, tmp_path: Path, monkeypatch: pytest.Mon
     assert text == golden.read_text("utf-8")
 
 
+@pytest.mark.parametrize("format_", TICKETS)
+def test_a_ticket_is_written_as_before(format_: str, tmp_path: Path) -> None:
+    document = json.loads(told(Golden("demo-broken", "json"), tmp_path)[0])
+    text = ticket.render(ticket.build(document, "", (), None, ()), format_)
+    golden = FOLDER / TICKETS[format_]
+    if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
+        golden.write_text(text, "utf-8")
+    assert text == golden.read_text("utf-8")
+
+
 def test_no_golden_file_is_left_over() -> None:
     stems = {(case.stem, "." + case.file(0).rpartition(".")[2]) for case in CASES}
+    stems |= {(name.split(".")[0], Path(name).suffix) for name in TICKETS.values()}
     assert {(path.name.split(".")[0], path.suffix) for path in FOLDER.iterdir()} == stems
 
 

@@ -493,3 +493,22 @@ def test_limits_of_a_vbios_that_are_none_are_refused(limit: str, tmp_path: Path)
     assert "gpu.vbios" in refused("h200-4x", f"gpu.vbios={limit}")
     path = write(tmp_path, "a.yaml", f'extends: h200-4x\ngpu:\n  vbios: "{limit}"\n')
     assert f"a.yaml:3:10: $.gpu.vbios: '{limit}' does not match" in refused(path)
+
+
+def test_slots_with_their_silkscreen(tmp_path: Path) -> None:
+    """A mapping of slots is one expectation: a child's replaces its parent's, as a list does."""
+    parent = write(tmp_path, "p.yaml", "gpu: {slots: {SXM1: GPU 5, SXM2: GPU 7}}\n")
+    loaded = profile.load(parent)
+    assert [profile.silkscreen(loaded, label) for label in ("SXM1", "SXM2", "SXM3")] == ["GPU 5", "GPU 7", ""]
+    assert loaded.gpu.slots == {"SXM1": "GPU 5", "SXM2": "GPU 7"}
+    child = profile.load(write(tmp_path, "c.yaml", "extends: p.yaml\ngpu: {slots: {SXM3: GPU 1}}\n"))
+    assert child.data["gpu"]["slots"] == {"SXM3": "GPU 1"}
+    listed = profile.load(write(tmp_path, "l.yaml", "extends: p.yaml\ngpu: {slots: [SXM1]}\n"))
+    assert (listed.gpu.slots, profile.silkscreen(listed, "SXM1")) == (["SXM1"], "")
+    assert profile.silkscreen(profile.load("default"), "SXM1") == ""
+    assert profile.silkscreen(profile.load(parent, ["gpu.slots={SXM4: GPU 2}"]), "SXM4") == "GPU 2"
+
+
+@pytest.mark.parametrize("slots", ["{SXM1: 5}", "{SXM1: ''}", "{SXM1: null}", "SXM1", "[5]", "[SXM1, SXM1]"])
+def test_slots_that_are_none_are_refused(tmp_path: Path, slots: str) -> None:
+    assert "$.gpu.slots" in refused(write(tmp_path, "p.yaml", f"gpu: {{slots: {slots}}}\n"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from building import RECORDINGS
+from nodes_synthetic import CX7, vpd
 
 from gpuscan import collectors, profile
 from gpuscan.facts import Unread
@@ -184,3 +185,69 @@ def test_pseudonyms_are_as_long_as_names_of_any_length() -> None:
     assert len(pseudonym(name, b"k")) == 400
     assert re.fullmatch(r"([a-f]{2}-\d){100}", pseudonym(name, b"k"))
     assert pseudonym("Host", b"k").lower() == pseudonym("hOST", b"k").lower()
+
+
+GUID, HCA_SERIAL, DEAD, NVME = "b8ce:f603:00aa:bbcc", "MT2333ZT00042", "1650522003756", "23214AB77777"
+PARTS = {
+    "dir:/sys/class/infiniband": ["mlx5_0"],
+    "dir:/sys/class/infiniband/mlx5_0/ports": ["1"],
+    "link:/sys/class/infiniband/mlx5_0/device": "../../../0000:18:00.0",
+    "file:/sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand\n",
+    "file:/sys/class/infiniband/mlx5_0/node_guid": "0000:0000:0000:0001\n",
+    "file:/sys/class/infiniband/mlx5_0/ports/1/gids/0": f"fe80:0000:0000:0000:{GUID}\n",
+    "file:/sys/bus/pci/devices/0000:18:00.0/vpd": vpd(CX7, HCA_SERIAL) + "\x91\x08\x00YA\x05owner",
+    "run:ibnetdiscover -p": f"CA  4  1 0x{GUID.replace(':', '')} 4x NDR - SW  2 17 0xb83fd20300cd0001"
+    " ( 'gpu-node-17 mlx5_0' - 'leaf-of-corp' )\n"
+    "SW  2 21 0xb83fd20300cd0001 4x ???       'leaf-of-corp'\n",
+    "run:lldpcli -f json0 show neighbors": json.dumps(
+        {"lldp": [{"interface": [{"name": "eth2", "chassis": [{"id": [{"type": "mac", "value": "0c:42:a1:00:00:01"}],
+         "name": [{"value": "tor-of-corp"}], "descr": [{"value": "SONiC at corp"}]}],
+         "port": [{"id": [{"type": "ifname", "value": "Ethernet17"}], "descr": [{"value": "to gpu-node-17"}]}]}]}]}
+    ),
+    "dir:/sys/class/nvme": ["nvme0"],
+    "file:/sys/class/nvme/nvme0/serial": f"{NVME}   \n",
+    "file:/sys/class/nvme/nvme0/model": "Micron_7450\n",
+    "file:/x": f"nic {HCA_SERIAL}, disk nvme-{NVME}",
+    "kmsg:/dev/kmsg": [
+        "6,0,0,-;boot",
+        f"4,1,9,-;NVRM: GPU Board Serial Number: {DEAD}",
+        f"4,2,10,-;NVRM: GPU 0000:1b:00.0: GPU serial number is {DEAD}.",
+    ],
+}  # fmt: skip
+
+
+def with_parts() -> Recording:
+    rows = [*readings()[:3], *(Reading(key, value) for key, value in PARTS.items())]
+    return Recording({"cables": True}, ["*"], rows)
+
+
+def test_no_name_of_a_part_survives() -> None:
+    text = json.dumps(dump(redacted(with_parts()))).lower()
+    plain = GUID.replace(":", "")
+    names = [GUID, plain, HCA_SERIAL, DEAD, NVME, "cd0001", "corp", "owner", "gpu-node-17", "0c:42:a1", HCA_SERIAL[:8]]
+    assert [name for name in names if name.lower() in text] == []
+
+
+def test_redacted_parts_are_still_parts() -> None:
+    """The VPD is one, the sweep finds the port by its GUID, models and ports of switches stay."""
+    before, after = collectors.node(with_parts()), collectors.node(redacted(with_parts()))
+    (port,), (was,) = after.ports, before.ports
+    assert was.far_end == "SW leaf-of-corp (0xb83fd20300cd0001) port 17"
+    assert re.fullmatch(r"SW [a-z]{4}-[a-z]{2}-[a-z]{4} \(0x[0-9a-f]{16}\) port 17", port.far_end)
+    assert port.hca_part_number == was.hca_part_number == "MCX75310AAS-NEAT"
+    assert re.fullmatch(r"[A-Z]{2}\d{4}[A-Z]{2}\d{5}", port.hca_serial)
+    told = redacted(with_parts()).get("file:/x")
+    assert told == f"nic {port.hca_serial}, disk nvme-{after.disks[0].serial}"
+    assert after.disks[0].model == "Micron_7450"
+    lldp = json.loads(redacted(with_parts()).get("run:lldpcli -f json0 show neighbors"))["lldp"][0]["interface"][0]
+    assert (lldp["name"], lldp["port"][0]["id"][0]["value"]) == ("eth2", "Ethernet17")
+    log = redacted(with_parts()).get("kmsg:/dev/kmsg")
+    assert re.fullmatch(r".*: \d{13}", log[1])
+
+
+@pytest.mark.parametrize("key", [key for key in PARTS if key.endswith("/vpd") or key.startswith("run:")])
+def test_what_was_garbled_is_replaced_whole(key: str) -> None:
+    after = redacted(Recording({}, ["*"], [Reading(key, "Sn MT77 'x' \udcff 0xcorp")]))
+    assert "MT77" not in after.get(key)
+    strange = redacted(Recording({}, ["*"], [Reading(key, ["a", 7, None])]))
+    assert strange.get(key) == ["a", 7, None]

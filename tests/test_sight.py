@@ -48,7 +48,7 @@ def test_text_has_a_line_an_area_and_leaves_out_what_was_not_asked() -> None:
     (line,) = [line for line in lines if line.startswith("DMI")]
     asked = area(EIGHT, "DMI")["asked"]
     assert line == f"DMI           {asked} of {asked} read"
-    assert "InfiniBand" not in sight.render(patch(EIGHT, {"*/sys/class/infiniband*": None}), "text")
+    assert "InfiniBand" not in sight.render(patch(EIGHT, {"*/sys/class/infiniband*": None, "*/sys/class/net/*": None}), "text")
 
 
 @pytest.mark.parametrize(

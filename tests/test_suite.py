@@ -105,6 +105,11 @@ UNFIT = {
     "by name only": ('@check(action=Action.REBOOT)\ndef test_x(gpu, *, profile):\n    """True."""', r"gpu, \*profile"),
     "any number": ('@check(action=Action.REBOOT)\ndef test_x(gpu, *more):\n    """True."""', r"gpu, \*more"),
     "any name": ('@check(action=Action.REBOOT)\ndef test_x(gpu, **more):\n    """True."""', r"gpu, \*more"),
+    "kinds of nothing": (
+        '@check(action=Action.REBOOT, kinds=("gpus",))\ndef test_x(change):\n    """True."""',
+        r"test_x\(change\): kinds=\('gpus',\): of a change they are gpu, nic",
+    ),
+    "kinds of a card": ('@check(action=Action.REBOOT, kinds=("gpu",))\ndef test_x(gpu):\n    """True."""', "others have none"),
     "async": ('@check(action=Action.REBOOT)\nasync def test_x(gpu):\n    """True."""', "async or yields"),
     "yields": ('@check(action=Action.REBOOT)\ndef test_x(gpu):\n    """True."""\n    yield', "async or yields"),
     "partial": ("from functools import partial\ntest_x = partial(print)", "no plain function"),

@@ -15,6 +15,28 @@ from gpuscan.verdict import Case, capability, judge
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
 SXM6, SXM8, SXM5, SXM7 = (gpu.address for gpu in demo_node().gpus)
+PORT = Port(
+    label="mlx5_0/1",
+    hca="mlx5_0",
+    number=1,
+    address="0000:0a:00.0",
+    link_layer="InfiniBand",
+    state="ACTIVE",
+    phys_state="LinkUp",
+    rate_gbps=400.0,
+    firmware="28.39",
+    board_id="MT_1",
+    hca_type="MT4129",
+    node_guid="1:2:3:4",
+    hca_serial="MT1",
+    hca_part_number="MCX7",
+    netdev="ib0",
+    mtu=4092,
+    far_end="SW s1 (0x1) port 17",
+    link_downed=Counter(0, 0),
+    symbol_errors=Counter(0, 0),
+    active_ports=8,
+)
 
 
 def with_gpu(node: Node, label: str, **changes: Any) -> Node:
@@ -418,7 +440,7 @@ def test_incidents_share_a_cause_only_where_the_code_is_the_same(tmp_path: Path)
 
 def test_ports_are_no_cards(tmp_path: Path) -> None:
     still = Counter(0, 0)
-    one = Port("", "", 1, "", "InfiniBand", "DOWN", "Polling", 400.0, "1", "b", still, still, 0)
+    one = PORT._replace(label="", state="DOWN", phys_state="Polling", link_downed=still, symbol_errors=still, active_ports=0)
     down = tuple(one._replace(label=f"mlx5_{n}/1", hca=f"mlx5_{n}", address=f"0000:0{n}:00.0") for n in range(4))
     report = judged(checks_of(tmp_path / "c", SHARED), demo_node(ports=down))
     assert not any(f.shared for r in by_subject(report, "area.port").values() for f in r.findings)
@@ -430,22 +452,7 @@ def test_where_cards_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> No
 
 
 def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Path) -> None:
-    port = Port(
-        "mlx5_0/1",
-        "mlx5_0",
-        1,
-        "0000:0a:00.0",
-        "InfiniBand",
-        "ACTIVE",
-        "LinkUp",
-        400.0,
-        "28.39",
-        "MT_1",
-        Counter(0, 0),
-        Counter(0, 0),
-        8,
-    )
-    node = with_gpu(demo_node(ports=(port,)), "SXM8", serial=lost())
+    node = with_gpu(demo_node(ports=(PORT,)), "SXM8", serial=lost())
     unread: Any = lost()
     node = node._replace(host=node.host._replace(hostname="n1", product=unread))
     report = judged(checks_of(tmp_path / "c", ONE), node)
@@ -454,7 +461,8 @@ def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Pat
     assert report.parts[0]["serial"] == demo_node().gpus[0].serial
     assert report.parts[1]["serial"] is None
     assert report.parts[4] == {
-        "kind": "port", "slot": "mlx5_0/1", "address": "0000:0a:00.0", "firmware": "28.39", "board_id": "MT_1",
+        "kind": "port", "slot": "mlx5_0/1", "address": "0000:0a:00.0", "firmware": "28.39", "board_id": "MT_1", "hca": "mlx5_0",
+        "hca_type": "MT4129", "hca_serial": "MT1", "hca_part_number": "MCX7", "node_guid": "1:2:3:4",
     }  # fmt: skip
     assert (report.host["hostname"], report.host["product"]) == ("n1", None)
     assert report.software["module_version"] == "580.159.04"

@@ -1,6 +1,6 @@
 """From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of them."""
 
-from gpuscan.collectors import fabric, gpu, host, kernel, log
+from gpuscan.collectors import fabric, gpu, host, kernel, log, past, storage
 from gpuscan.facts import Node
 from gpuscan.recording import Recording
 
@@ -10,15 +10,15 @@ def plan(known: Recording) -> list[str]:
 
     Called again after each round of reading until it wants nothing new: what is in the machine decides what is asked.
     """
-    return [key for area in (host, kernel, log, fabric, gpu) for key in area.plan(known)]
+    return [key for area in (host, kernel, log, gpu, storage, fabric) for key in area.plan(known)]
 
 
-def scope() -> list[str]:
-    """Return patterns of every key that `plan` can want: what a live scan sets out to read.
+def scope(*, cables: bool = False) -> list[str]:
+    """Return patterns of every key that `plan` can want: what a live scan sets out to read, with or without *cables*.
 
     Written into each recording, so that one made before a fact existed lacks that fact by its scope, not by a fault.
     """
-    return [pattern for area in (host, kernel, log, fabric, gpu) for pattern in area.scope()]
+    return [pattern for area in (host, kernel, log, gpu, storage) for pattern in area.scope()] + fabric.scope(swept=cables)
 
 
 def again(known: Recording) -> list[str]:
@@ -30,16 +30,20 @@ def node(recording: Recording) -> Node:
     """Make the node's facts of a recording: a pure function, the same for a live scan and a replay."""
     sources: dict[str, tuple[str, ...]] = {}
     driver = kernel.driver(recording, sources)
-    gpus = gpu.facts(recording, driver, sources)
-    kernel_log, incidents = log.facts(recording, gpus, sources)
+    kernel_log, gpus, incidents = log.facts(recording, gpu.facts(recording, driver, sources), sources)
+    ports, ethernet_ports = fabric.facts(recording, sources)
     return Node(
         host=host.facts(recording, sources),
         driver=driver,
         gpus=gpus,
         device_minors=gpu.device_minors(recording, sources),
-        ports=fabric.facts(recording, sources),
+        ports=ports,
+        ethernet_ports=ethernet_ports,
+        disks=storage.disks(recording, sources),
+        firmware=storage.firmware(recording, sources),
         kernel_modules=kernel.modules(recording, sources),
         kernel_log=kernel_log,
         incidents=incidents,
+        past=past.facts(recording, sources),
         sources=sources,
     )

@@ -1,29 +1,40 @@
 """InfiniBand: the ports that sysfs lists, with their state, rate and firmware."""
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
-from gpuscan.collectors.reading import Sources, count, counter, names, take, text
-from gpuscan.facts import Port, is_unread
+from gpuscan.collectors import cables, vpd
+from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
+from gpuscan.facts import Port, Unread, is_unread
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
-HCA_FILES = ("fw_ver", "board_id", "hca_type")
+DEVICES = "/sys/bus/pci/devices"
+NET = "/sys/class/net"
+HCA_FILES = ("fw_ver", "board_id", "hca_type", "node_guid")
 PORT_FILES = ("link_layer", "state", "phys_state", "rate")
 COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the listing of HCAs, then each one's files, then each port's."""
-    keys = [f"dir:{ROOT}"]
+    """Return the listing of HCAs, then each one's files, then each port's, then what takes long: VPD and cables."""
+    keys, slow = [f"dir:{ROOT}"], []
+    layers = []
     for hca in _listed(known, ROOT):
         base = f"{ROOT}/{hca}"
-        keys += [f"dir:{base}/ports", f"link:{base}/device", *(f"file:{base}/{name}" for name in HCA_FILES)]
+        keys += [f"dir:{base}/ports", f"link:{base}/device", f"dir:{base}/device/net"]
+        keys += [f"file:{base}/{name}" for name in HCA_FILES]
+        keys += [f"file:{NET}/{netdev}/mtu" for netdev in _listed(known, f"{base}/device/net")[:1]]
+        address = take(known, f"link:{base}/device", last)
+        slow += [] if is_unread(address) else [f"file:{DEVICES}/{address}/vpd"]
         for number in _listed(known, f"{base}/ports"):
             port = f"{base}/ports/{number}"
             keys += [f"file:{port}/{name}" for name in PORT_FILES]
             keys += _counters(port)
-    return keys
+            keys += [cables.gid(port)] if cables.wanted(known) else []
+            layers.append(take(known, f"file:{port}/link_layer", _link_layer))
+    return keys + slow + (cables.plan(layers) if cables.wanted(known) else [])
 
 
 def _counters(port: str) -> list[str]:
@@ -36,10 +47,12 @@ def again(known: Recording) -> list[str]:
     return [key for port in ports for key in _counters(port)]
 
 
-def scope() -> list[str]:
-    """Return patterns of what `plan` can want."""
+def scope(*, swept: bool) -> list[str]:
+    """Return patterns of what `plan` can want, where the fabric is *swept* for the cables and where it is not."""
     files = [f"file:{ROOT}/*/{name}" for name in HCA_FILES] + [f"file:{ROOT}/*/ports/*/{name}" for name in PORT_FILES]
-    return [f"dir:{ROOT}", f"dir:{ROOT}/*/ports", f"link:{ROOT}/*/device", *files, *_counters(f"{ROOT}/*/ports/*")]
+    files += [f"file:{DEVICES}/*/vpd", f"file:{NET}/*/mtu", *_counters(f"{ROOT}/*/ports/*")]
+    files += cables.scope(f"{ROOT}/*/ports/*") if swept else []
+    return [f"dir:{ROOT}", f"dir:{ROOT}/*/ports", f"link:{ROOT}/*/device", f"dir:{ROOT}/*/device/net", *files]
 
 
 def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
@@ -79,67 +92,106 @@ def _rate_gbps(value: Any) -> float:
     return rate
 
 
-def facts(recording: Recording, sources: Sources) -> Any:
-    """Make the records of the InfiniBand ports; a machine without that directory has none."""
+def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
+    """Make the records of the InfiniBand ports and of the Ethernet ports; a machine without that directory has none."""
     key = f"dir:{ROOT}"
     listed = take(recording, key, names)
     sources["ports"] = (key,)
     if is_unread(listed):
-        return () if listed.kind == "not-found" else listed
+        return ((), ()) if listed.kind == "not-found" else (listed, listed)
     ports: list[Port] = []
     for hca in listed:
         numbers = take(recording, f"dir:{ROOT}/{hca}/ports", _numbers)
         sources["ports"] += (f"dir:{ROOT}/{hca}/ports",)
         if is_unread(numbers):
-            return numbers
-        ports += [_port(recording, hca, number, sources) for number in numbers]
+            return numbers, numbers
+        ports += [_port(recording, hca, number) for number in numbers]
     sources["ports"] += tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/link_layer" for port in ports)
+    sources["ethernet_ports"] = sources["ports"]
     for port in ports:
         if is_unread(port.link_layer):
-            return port.link_layer  # it may be one of those that are missed, or one of no concern
+            return port.link_layer, port.link_layer  # it may be one of those that are missed, or one of no concern
     # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by their own checks.
-    kept = [port for port in ports if port.link_layer == "InfiniBand"]
+    kept, others = ([port for port in ports if port.link_layer == layer] for layer in ("InfiniBand", "Ethernet"))
     active = sum(port.state == "ACTIVE" for port in kept)
     states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in kept)
+    for path, listing in (("ports", kept), ("ethernet_ports", others)):
+        for port in listing:
+            sources.update({f"{path}[{port.label}].{fact}": keys for fact, keys in _keys(recording, port).items()})
     sources.update({f"ports[{port.label}].active_ports": states for port in kept})
-    return tuple(port._replace(active_ports=active) for port in kept)
+    return tuple(port._replace(active_ports=active) for port in kept), tuple(others)
 
 
-def _port(recording: Recording, hca: str, number: str, sources: Sources) -> Port:
+def _keys(recording: Recording, port: Port) -> dict[str, tuple[str, ...]]:
+    """Return the readings behind each fact of a port."""
+    base, own = f"{ROOT}/{port.hca}", f"{ROOT}/{port.hca}/ports/{port.number}"
+    netdev, vpd_key = f"dir:{base}/device/net", f"file:{DEVICES}/{port.address}/vpd"
+    mtu = () if is_unread(port.netdev) else (f"file:{NET}/{port.netdev}/mtu",)
+    return {
+        "address": (f"link:{base}/device",),
+        **{fact: (f"file:{own}/{name}",) for fact, name in PORT_FACTS.items()},
+        **{fact: (f"file:{base}/{name}",) for fact, name in HCA_FACTS.items()},
+        "hca_serial": (vpd_key,),
+        "hca_part_number": (vpd_key,),
+        "netdev": (netdev,),
+        "mtu": (netdev, *mtu),
+        "far_end": cables.sources(own, port.link_layer),
+    }
+
+
+PORT_FACTS = {
+    "link_layer": "link_layer", "state": "state", "phys_state": "phys_state", "rate_gbps": "rate",
+    **{fact: f"counters/{name}" for fact, name in COUNTERS.items()},
+}  # fmt: skip
+HCA_FACTS = {"firmware": "fw_ver", "board_id": "board_id", "hca_type": "hca_type", "node_guid": "node_guid"}
+
+
+def _port(recording: Recording, hca: str, number: str) -> Port:
     base, port = f"{ROOT}/{hca}", f"{ROOT}/{hca}/ports/{number}"
     label = f"{hca}/{number}"
-    keys = {
-        "address": f"link:{base}/device",
-        "link_layer": f"file:{port}/link_layer",
-        "state": f"file:{port}/state",
-        "phys_state": f"file:{port}/phys_state",
-        "rate_gbps": f"file:{port}/rate",
-        "firmware": f"file:{base}/fw_ver",
-        "board_id": f"file:{base}/board_id",
-        **{fact: f"file:{port}/counters/{name}" for fact, name in COUNTERS.items()},
-    }
-    address = take(recording, keys["address"], _last)
-    sources.update({f"ports[{label}].{fact}": (key,) for fact, key in keys.items()})
+    address = take(recording, f"link:{base}/device", last)
+    vpd_key = f"file:{DEVICES}/{address}/vpd"
+    layer = take(recording, f"file:{port}/link_layer", _link_layer)
+    netdev = take(recording, f"dir:{base}/device/net", _first)
+    guid = take(recording, f"file:{base}/node_guid", _guid)
     return Port(
         label=label,
         hca=hca,
         number=int(number),
         address=label if is_unread(address) else address,
-        link_layer=take(recording, keys["link_layer"], _link_layer),
-        state=take(recording, keys["state"], _state),
-        phys_state=take(recording, keys["phys_state"], _state),
-        rate_gbps=take(recording, keys["rate_gbps"], _rate_gbps),
-        firmware=take(recording, keys["firmware"], text),
-        board_id=take(recording, keys["board_id"], text),
-        link_downed=counter(recording, keys["link_downed"], _number),
-        symbol_errors=counter(recording, keys["symbol_errors"], _number),
+        link_layer=layer,
+        state=take(recording, f"file:{port}/state", _state),
+        phys_state=take(recording, f"file:{port}/phys_state", _state),
+        rate_gbps=take(recording, f"file:{port}/rate", _rate_gbps),
+        **{fact: take(recording, f"file:{base}/{file}", text) for fact, file in HCA_FACTS.items() if fact != "node_guid"},
+        node_guid=guid,
+        hca_serial=_behind(address, recording, vpd_key, vpd.serial),
+        hca_part_number=_behind(address, recording, vpd_key, vpd.part_number),
+        netdev=netdev,
+        mtu=_behind(netdev, recording, f"file:{NET}/{netdev}/mtu", _number),
+        far_end=cables.far_end(recording, port, layer, guid, netdev),
+        **{fact: counter(recording, f"file:{port}/counters/{file}", _number) for fact, file in COUNTERS.items()},
         active_ports=0,
     )
 
 
+def _behind(name: Any, recording: Recording, key: str, parse: Callable[[Any], Any]) -> Any:
+    """Return the fact behind a key that holds a name, or why the name is unread."""
+    return name if is_unread(name) else take(recording, key, parse)
+
+
+def _first(value: Any) -> Any:
+    """Parse a listing of network interfaces: a port has one, and further ones stand for virtual functions."""
+    found = names(value)
+    return found[0] if found else Unread("", "not-found", "it has no network interface")
+
+
+def _guid(value: Any) -> str:
+    """Parse `b8ce:f603:00aa:bbcc`; zeros stand for none."""
+    if int(text(value).replace(":", ""), 16) == 0:
+        raise ValueError(value)
+    return text(value)
+
+
 def _number(value: Any) -> int:
     return count(text(value))
-
-
-def _last(value: Any) -> str:
-    return text(value).rstrip("/").rsplit("/", 1)[-1]

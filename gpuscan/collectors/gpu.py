@@ -13,6 +13,7 @@ from gpuscan.recording import Recording
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
 NVIDIA = "10DE"
+UNTOLD: Any = Unread("", "not-found", "the kernel log was not asked")  # log.facts fills it in
 CALLS = tuple(ask for ask in card.EVERY if not ask.call.startswith("/"))
 FILES = tuple(ask for ask in card.EVERY if ask.call.startswith("/"))
 
@@ -134,6 +135,8 @@ def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,
         access=_access(recording, address, driver),
+        logged_serial=UNTOLD,
+        logged_uuid=UNTOLD,
         **answers,
     )
 

@@ -38,13 +38,16 @@ FACTS = {
     "board": (DMI + "board_name", text),
     "serial": (DMI + "product_serial", text),
     "bios_version": (DMI + "bios_version", text),
+    "board_serial": (DMI + "board_serial", text),
+    "chassis_serial": (DMI + "chassis_serial", text),
+    "product_uuid": (DMI + "product_uuid", text),
 }
-PARTS = ("board_serial", "chassis_serial", "product_uuid", "bios_date")  # kept in the recording for tickets
+KEPT = ("bios_date",)  # in the recording, for tickets
 
 
 def plan(known: Recording) -> list[str]:
     """Return the keys of the machine; nothing depends on what is known."""
-    return [key for key, _ in FACTS.values()] + [DMI + name for name in PARTS]
+    return [key for key, _ in FACTS.values()] + [DMI + name for name in KEPT]
 
 
 def scope() -> list[str]:

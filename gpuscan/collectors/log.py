@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from gpuscan.collectors import named
 from gpuscan.collectors.incidents import Record, address_in, incidents
 from gpuscan.collectors.reading import Sources, names, take, text
 from gpuscan.facts import KernelLog, is_unread
@@ -46,8 +47,10 @@ class Found(NamedTuple):
     keys: tuple[str, ...]
 
 
-def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any]:
-    """Make the kernel log's record and the incidents in it: Unread twice where no source could be read.
+def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, Any]:
+    """Make the kernel log's record, the cards with what it tells of who they are, and the incidents in it.
+
+    The first and the last are Unread where no source could be read.
 
     Where the ring buffer has wrapped and the journal should have the rest and cannot be read, what was found counts,
     and having found nothing means nothing.
@@ -58,10 +61,11 @@ def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any]:
     if is_unread(records):
         if records.kind == "no-permission":
             records = records._replace(text=f"{records.text}; it needs root or CAP_SYSLOG")
-        return records, records
+        return records, named.cards(records, gpus, sources), records
+    gpus = named.cards(records, gpus, sources)
     listed = incidents(records, gpus, sources)
     covered = KernelLog(records[0][0], found.whole, len(records))
-    return covered, found.whole if is_unread(found.whole) and not listed else listed
+    return covered, gpus, found.whole if is_unread(found.whole) and not listed else listed
 
 
 def _found(recording: Recording) -> Found:

@@ -93,6 +93,11 @@ def flag(value: Any) -> bool:
     raise ValueError(value)
 
 
+def last(value: Any) -> str:
+    """Parse a path: its last part."""
+    return text(value).rstrip("/").rsplit("/", 1)[-1]
+
+
 def names(value: Any) -> tuple[str, ...]:
     """Parse a directory listing."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):

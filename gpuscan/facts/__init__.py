@@ -1,8 +1,9 @@
 """What is known of a node: frozen records by area. A fact that was not read is an `Unread`, never None."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from gpuscan.facts.change import Amount, Change, Compared
 from gpuscan.facts.fabric import Port
 from gpuscan.facts.gpu import (
     Aer,
@@ -26,6 +27,8 @@ from gpuscan.facts.gpu import (
 )
 from gpuscan.facts.host import Host
 from gpuscan.facts.kernel import Driver, Incident, KernelLog
+from gpuscan.facts.past import Boot, Fault, Held, Past, Seen, Tried
+from gpuscan.facts.storage import Disk, Firmware
 from gpuscan.facts.unread import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 
 __all__ = [
@@ -33,18 +36,27 @@ __all__ = [
     "KINDS",
     "READING_KINDS",
     "Aer",
+    "Amount",
+    "Boot",
+    "Change",
     "ClockReasons",
+    "Compared",
     "Counter",
+    "Disk",
     "Driver",
     "EccErrors",
     "Fabric",
+    "Fault",
+    "Firmware",
     "Gpu",
+    "Held",
     "Host",
     "Incident",
     "KernelLog",
     "Mode",
     "Node",
     "NvLink",
+    "Past",
     "Pcie",
     "Port",
     "Power",
@@ -52,10 +64,12 @@ __all__ = [
     "RemappedRows",
     "Repair",
     "RetiredPages",
+    "Seen",
     "SpareRows",
     "Sram",
     "Temperature",
     "Throttled",
+    "Tried",
     "Unread",
     "is_unread",
 ]
@@ -65,8 +79,11 @@ class Node(NamedTuple):
     """Everything one node said of itself.
 
     *gpus* are the NVIDIA cards on PCI (those that NVML lists where PCI cannot be seen); *device_minors* the
-    numbers of /dev/nvidiaN; *ports* the InfiniBand ports; *kernel_modules* the names in /proc/modules; *sources*
-    maps a fact's path to its readings.
+    numbers of /dev/nvidiaN; *ports* the InfiniBand ports and *ethernet_ports* those of the same kind of adapter that
+    run Ethernet; *disks* the NVMe disks; *firmware* what was imported of the BMC's list; *kernel_modules* the names in
+    /proc/modules; *past* is what the archive knew of this machine; *sources* maps a fact's path to its readings.
+    *before* is the node of an earlier recording, *changes* what became of each part since; a node that is compared with
+    nothing has none.
     """
 
     host: Host
@@ -74,7 +91,13 @@ class Node(NamedTuple):
     gpus: tuple[Gpu, ...]
     device_minors: tuple[int, ...]
     ports: tuple[Port, ...]
+    ethernet_ports: tuple[Port, ...]
+    disks: tuple[Disk, ...]
+    firmware: tuple[Firmware, ...]
     kernel_modules: tuple[str, ...]
     kernel_log: KernelLog
     incidents: tuple[Incident, ...]
+    past: Past
     sources: Mapping[str, tuple[str, ...]]
+    before: Any = Unread("", "not-recorded", "not compared with another recording")
+    changes: tuple[Change, ...] = ()

@@ -159,7 +159,8 @@ class Gpu(NamedTuple):
 
     *device_id* reads `10de:2335`; *module_id* is the board's module number, *physical_slot* the chassis slot and
     *root_port* the PCIe root port above the card; *recovery_action* is NVML field 230 (0 none, 1 reset, 2 reboot,
-    3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7 system reboot).
+    3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7 system reboot); *logged_serial* and *logged_uuid* are
+    what the driver logged of the card when it failed: a dead card tells no more.
     """
 
     address: str
@@ -202,3 +203,5 @@ class Gpu(NamedTuple):
     clock_reasons: ClockReasons
     throttled: Throttled
     performance_state: int
+    logged_serial: str
+    logged_uuid: str

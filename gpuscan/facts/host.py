@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 
 class Host(NamedTuple):
-    """Who this machine is: names, boot, kernel, DMI; *virtual* tells that it is a guest."""
+    """Who this machine is: names, boot, kernel, DMI; *virtual* tells that it is a guest.
+
+    Serials read as the vendor left them, placeholders such as "Not Specified" included: `gpuscan.identity.real` tells.
+    """
 
     hostname: str
     machine_id: str
@@ -18,3 +21,6 @@ class Host(NamedTuple):
     board: str
     serial: str
     bios_version: str
+    board_serial: str
+    chassis_serial: str
+    product_uuid: str

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.facts import is_unread
+from gpuscan.hold import summary
 from gpuscan.outcome import ACTIONS, Evidence, Finding, Report, Result, Status
 from gpuscan.renderers.words import headline, targets
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -37,6 +38,7 @@ def document(report: Report) -> dict[str, Any]:
     """Return one report as JSON data."""
     counts = {status.value: sum(r.status is status for r in report.results) for status in Status}
     row = ACTIONS[report.action]
+    changes = {"changes": list(report.changes)} if report.changes else {}  # there is no such thing without a comparison
     return {
         "schema_version": SCHEMA_VERSION,
         "run": report.run,
@@ -56,8 +58,10 @@ def document(report: Report) -> dict[str, Any]:
         "host": report.host,
         "software": report.software,
         "parts": list(report.parts),
+        **changes,
         "checks": [_result(result) for result in report.results],
         "findings": [_finding(r, f) for r in report.results for f in r.findings],
+        "hold": summary(report.held),
         "measurements": list(report.measurements),
         "blind_spots": list(report.blind_spots),
         "notes": list(report.notes),

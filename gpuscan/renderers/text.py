@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpuscan.blame import IDENTITY, Target
 from gpuscan.outcome import ACTIONS, EXIT_WARN, Action, Finding, Report, Result, Status
-from gpuscan.renderers.words import IDENTITY, Target, headline, targets
+from gpuscan.renderers.words import headline, targets
 
 ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
 STYLES = {Status.FAIL: "bold red", Status.UNKNOWN: "bold magenta", Status.WARN: "yellow", Status.SKIP: "dim", Status.PASS: "green"}
@@ -46,7 +47,8 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
     else:
         (report,) = reports
         body = [line for row in _rows(report.results) if _shown(row, verbosity) for line in _row_lines(row, verbosity)]
-        told = [*_head(report), Line(""), *body, *([Line("")] if body else []), *_tail(report, verbosity)]
+        space = [Line("")] if body else []
+        told = [*_head(report), Line(""), *body, *space, *_changed(report, verbosity), *_tail(report, verbosity)]
     return [line._replace(text=harmless(line.text)) for line in told]
 
 
@@ -131,11 +133,12 @@ def fold(subjects: Sequence[str]) -> str:
     hits = [re.fullmatch(r"(.*?)(0|[1-9]\d*)", name) for name in names]
     stems = {hit[1] for hit in hits if hit}
     if len(stems) == 1 and all(hits):
-        return f"{kind} {stems.pop()}[{_ranges(sorted(int(hit[2]) for hit in hits if hit))}]"
+        return f"{kind} {stems.pop()}[{ranges(sorted(int(hit[2]) for hit in hits if hit))}]"
     return f"{kind} {', '.join(names)}"
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int]) -> str:
+    """Fold sorted numbers: `5-7,9`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -154,6 +157,17 @@ def _row_lines(row: Row, verbosity: int) -> list[Line]:
     else:
         lines.append(Line(f"{INDENT}{row.check}", hang=len(INDENT)))
     return lines
+
+
+def _changed(report: Report, verbosity: int) -> list[Line]:
+    """Tell what the comparison found, where there was one."""
+    if not report.changes:
+        return []
+    from gpuscan.renderers import changed
+
+    told = changed.lines(report.changes, fold, whole=verbosity > 0)
+    heads = ["Changed: ", *(INDENT for _ in told[1:])]
+    return [Line(f"{head}{text}", hang=len(INDENT)) for head, text in zip(heads, told, strict=True)]
 
 
 def _counts(report: Report) -> str:
@@ -188,6 +202,8 @@ def _not_seen(report: Report) -> list[Line]:
 
 
 def _shortly(fact: str) -> str:
+    if fact.startswith("changes[]"):
+        return "where cables lead" if fact.startswith("changes[].identity") else "what tells parts apart"
     return "growth of counters" if fact.endswith(".growth") else fact.removeprefix("gpus[].").split(".")[0].replace("[]", "")
 
 

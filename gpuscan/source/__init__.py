@@ -53,6 +53,11 @@ def spawn_all(driver_root: str) -> dict[str, Child]:
     return {kind: spawn(kind, driver_root) for kind in ("nvml", "host")}
 
 
+def adopt(pid: int) -> None:
+    """Take charge of a child that was forked elsewhere: `kill` and `reap` know it from now on."""
+    _unreaped.add(pid)
+
+
 def kill(pid: int) -> None:
     """Kill a reader with what it started; one that sits in the kernel is left to its fate."""
     if pid not in _unreaped:

@@ -19,6 +19,7 @@ class Places(NamedTuple):
     driver_root: str = ""
     slow_s: float = 5.0
     run_s: float = 8.0
+    sweep_s: float = 32.0
 
 
 class Reader(Protocol):

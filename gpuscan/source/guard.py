@@ -13,7 +13,7 @@ from gpuscan.facts import Unread
 from gpuscan.recording import Reading
 from gpuscan.source.child import Places
 from gpuscan.source.desk import STATUS_S, Desk
-from gpuscan.source.keys import INIT, card_of
+from gpuscan.source.keys import INIT, SWEEPS, card_of
 
 MOST_HANGS = {"nvml": 2, "host": 5}  # children that gave no answer, until that reader is asked nothing more
 MOST_CRASHES = 16  # a call that crashes NVML may do so on every card, and a new child takes no time
@@ -26,12 +26,15 @@ class Limits(NamedTuple):
     init_s: float = 120.0
     call_s: float = 50.0
     host_s: float = 10.0
+    sweep_s: float = 40.0  # a command that asks the whole fabric
     slow_s: float = 5.0  # an answer of a card that took this long came from dead firmware: it is asked nothing more
 
     def of(self, key: str) -> float:
         """Return the limit of one key."""
         if key == INIT:
             return self.init_s
+        if key.removeprefix("run:").startswith(SWEEPS):
+            return self.sweep_s
         return self.call_s if key.startswith("nvml:") else self.host_s
 
     def proof(self, key: str) -> float:
@@ -63,7 +66,7 @@ class Guard:
         self.stuck: dict[str, str] = {}  # cards that are asked nothing more, and why
         self.readings: list[Reading] = []
         limits = options.limits
-        places = Places(options.root, options.driver_root, limits.slow_s, 0.8 * limits.host_s)
+        places = Places(options.root, options.driver_root, limits.slow_s, 0.8 * limits.host_s, 0.8 * limits.sweep_s)
         self.desks = [Desk(kind, places) for kind in ("host", "nvml")]
         for desk in self.desks:
             if desk.kind in children:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from gpuscan.source.child import Answer, Places
+from gpuscan.source.keys import SWEEPS
 
 MOST_BYTES = 8 * 1024 * 1024
 CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines tell all that is asked of it
+VPD_BYTES = 1024  # a card's serial number stands in the beginning, and each word of it takes the card a moment
 ERRNO_KINDS = {
     1: "no-permission",
     13: "no-permission",
@@ -29,7 +31,7 @@ class HostReader:
 
     def __init__(self, places: Places) -> None:
         self.root = "" if places.root == "/" else places.root
-        self.run_s = places.run_s
+        self.places = places
 
     def batches(self, keys: list[str]) -> Iterator[list[str]]:
         """Yield the keys one by one."""
@@ -55,7 +57,8 @@ class HostReader:
         try:
             if not stat.S_ISREG(mode):
                 raise OSError(22, "not a regular file")
-            return _text(_read(descriptor, CUT_BYTES.get(path, MOST_BYTES)))
+            most = VPD_BYTES if path.endswith("/vpd") else CUT_BYTES.get(path, MOST_BYTES)
+            return _text(_read(descriptor, most))
         finally:
             os.close(descriptor)
 
@@ -91,7 +94,8 @@ class HostReader:
         with subprocess.Popen(  # noqa: S603  # the commands are constants of the collectors
             command.split(), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
         ) as process:
-            output, complaints = _outputs(process, self.run_s)
+            limit_s = self.places.sweep_s if command.startswith(SWEEPS) else self.places.run_s
+            output, complaints = _outputs(process, limit_s)
         if process.returncode:
             words = _text(complaints).strip().splitlines() or [f"exit code {process.returncode}"]
             denied = any("permitted" in line or "ermission" in line for line in words)

@@ -1,6 +1,7 @@
-"""The keys of NVML readings, taken apart."""
+"""The keys of readings, taken apart."""
 
 INIT = "nvml:nvmlInit()"
+SWEEPS = ("ibnetdiscover", "lldpcli")  # commands that ask the network, and take longer than one machine's own
 
 
 def parse_key(key: str) -> tuple[str, list[str]]:

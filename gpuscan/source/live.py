@@ -15,17 +15,22 @@ def scan(
     options: Options,
     waiting: Callable[[str, float], None],
     cards: Collection[str] = (),
+    *,
+    cables: bool = False,
+    keys: Collection[str] = (),
 ) -> Recording:
     """Read this machine and return its recording.
 
     *children* are readers forked earlier; *waiting* is told of a key that takes long; *cards* limits NVML to these
-    PCI addresses, so that a card that hangs need not be touched.
+    PCI addresses, so that a card that hangs need not be touched; *cables* reads the far end of each port, too;
+    *keys*, if any, are all that is read.
     """
     started = time.time()
-    recording = Recording({"gpuscan_version": __version__, "made_at": round(started, 3)}, collectors.scope())
+    meta = {"gpuscan_version": __version__, "made_at": round(started, 3), **({"cables": True} if cables else {})}
+    recording = Recording(meta, collectors.scope(cables=cables))
     guard = Guard(children, options, waiting)
     try:
-        while wanted := [key for key in collectors.plan(recording) if key not in recording and _asked(key, cards)]:
+        while wanted := [key for key in keys or collectors.plan(recording) if key not in recording and _asked(key, cards)]:
             for reading in guard.read(wanted):
                 recording.add(reading)
         if not source.caught:

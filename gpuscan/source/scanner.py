@@ -18,12 +18,17 @@ IN_VAIN = 2  # so many signals end the scan only; one more ends the program, wha
 
 
 class Request(NamedTuple):
-    """What to read: below which roots, within how many seconds, NVML of which cards only (PCI addresses; all if none)."""
+    """What to read: below which roots, within how many seconds, NVML of which cards only (PCI addresses; all if none).
+
+    *cables* asks for the far end of each port, too, which sweeps the fabric; *keys*, if any, are all that is read.
+    """
 
     root: str = "/"
     driver_root: str = ""
     deadline_s: float = DEADLINE_S
     cards: tuple[str, ...] = ()
+    cables: bool = False
+    keys: tuple[str, ...] = ()
 
 
 class Scanner:
@@ -156,7 +161,7 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         except UsageError:
             os._exit(2)  # whoever began the scan reads them, too, and says what is wrong
         options = Options(request.root, request.driver_root, request.deadline_s, limits)
-        recording = scan(children, options, _waiting, request.cards)
+        recording = scan(children, options, _waiting, request.cards, cables=request.cables, keys=request.keys)
         with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "wb") as out:  # cancelled: nobody wants it
             out.write(json.dumps(dump(recording), separators=(",", ":")).encode("ascii"))
         source.leave()

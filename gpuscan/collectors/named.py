@@ -1,0 +1,62 @@
+"""Who a card is, in the driver's words when it failed: the log may be the only place that still tells."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from gpuscan.collectors.incidents import PCI, Record, pci_address
+from gpuscan.collectors.reading import Sources
+from gpuscan.facts import Unread, is_unread
+
+AT = rf"NVRM: GPU at (?:PCI:)?{PCI}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"
+BOARD = r"NVRM: GPU Board Serial Number: (?P<serial>[0-9A-Za-z]+)\s*$"  # may be empty, or [N/A]
+OWN = rf"NVRM: GPU {PCI}: GPU serial number is (?P<serial>[0-9A-Za-z]+)\.?\s*$"
+XID = rf"NVRM:\s*Xid \((?:PCI:)?{PCI}"
+WORDS = ("GPU at ", "erial", "Xid")  # cheaper than four patterns on every line
+TOGETHER_S = 1.0  # lines further apart belong to two events
+Names = dict[str, dict[str, str]]  # address -> fact -> what the log says
+
+
+def cards(records: Any, gpus: Any, sources: Sources) -> Any:
+    """Return the cards with their logged serial number and UUID; *records* may be Unread, and then so are these."""
+    if is_unread(gpus):
+        return gpus
+    found = {} if is_unread(records) else told(records)
+    absent = records if is_unread(records) else Unread("", "not-found", "the kernel log does not tell")
+    for gpu in gpus:
+        sources.update({f"gpus[{gpu.label}].{fact}": sources["kernel_log"] for fact in ("logged_serial", "logged_uuid")})
+    return tuple(
+        gpu._replace(**{fact: found.get(gpu.address, {}).get(fact, absent) for fact in ("logged_serial", "logged_uuid")})
+        for gpu in gpus
+    )
+
+
+def told(records: Sequence[Record]) -> Names:
+    """Return what the driver's lines say of each card; the newest holds.
+
+    A serial number has no address in its line: it belongs to the card named just before it, or to the Xid just after.
+    Where two cards fail at once and their lines mingle, it is nobody's.
+    """
+    names: Names = {}
+    open_: list[tuple[str, float]] = []  # cards named whose serial number may follow
+    waiting = ("", 0.0)  # a serial number whose card comes next
+    for at_s, message in records:
+        if not any(word in message for word in WORDS):
+            continue
+        open_ = [(address, since_s) for address, since_s in open_ if at_s - since_s <= TOGETHER_S]
+        if hit := re.search(AT, message):
+            address = pci_address(hit["address"])
+            names.setdefault(address, {})["logged_uuid"] = hit["uuid"]
+            open_, waiting = [*open_, (address, at_s)], ("", 0.0)
+        elif hit := re.search(OWN, message):
+            names.setdefault(pci_address(hit["address"]), {})["logged_serial"] = hit["serial"]
+        elif hit := re.search(BOARD, message):
+            waiting = (hit["serial"], at_s) if not open_ else ("", 0.0)
+            if len(open_) == 1:
+                names[open_[0][0]]["logged_serial"] = hit["serial"]
+                open_ = []
+        elif hit := re.search(XID, message):
+            if waiting[0] and at_s - waiting[1] <= TOGETHER_S:
+                names.setdefault(pci_address(hit["address"]), {})["logged_serial"] = waiting[0]
+            open_, waiting = [], ("", 0.0)
+    return names

@@ -1,0 +1,75 @@
+"""The past: what the archive told of this machine, kept in the recording so that others judge it the same way."""
+
+import calendar
+import csv
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from gpuscan.collectors.reading import Sources, count, parsed, take
+from gpuscan.facts import Unread, is_unread
+from gpuscan.facts.past import Boot, Fault, Held, Past, Seen, Tried
+from gpuscan.recording import Recording
+
+KEYS = {
+    "runs": "history:runs",
+    "faults": "history:faults",
+    "tried": "history:tried",
+    "boots": "history:boots",
+    "parts": "history:parts",
+    "held": "history:hold",
+}
+SCOPE = "history:*"
+SEL = "run:ipmitool -c sel elist"  # slow: asked for only where the past makes it matter
+POWER_WORDS = ("power off", "power cycle", "ac lost", "initiated by power up", "power-off")
+LISTS: Mapping[str, Any] = {"faults": Fault, "tried": Tried, "boots": Boot, "parts": Seen, "held": Held}
+
+
+def facts(recording: Recording, sources: Sources) -> Any:
+    """Make the record of the past, or Unread where no archive was asked (a recording made without one)."""
+    sources["past"] = tuple(key for key in (*KEYS.values(), SEL) if key in recording)
+    if KEYS["runs"] not in recording:  # whatever its scope: no scan reads the archive, the run that judges does
+        return Unread(KEYS["runs"], "not-recorded", "no archive was asked")
+    runs = take(recording, KEYS["runs"], count)
+    if is_unread(runs):
+        return runs
+    lists = {name: take(recording, KEYS[name], partial(_rows, kind)) for name, kind in LISTS.items()}
+    lack = next((value for value in lists.values() if is_unread(value)), None)
+    if lack is not None:
+        return lack
+    at_s = recording.meta.get("made_at") or 0.0
+    return Past(at_s, runs, **{**lists, "tried": (*lists["tried"], *_power_cycles(recording))})
+
+
+def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
+    """Make records of a list of objects; one with other keys or other kinds of values makes no sense."""
+    if not isinstance(value, list):
+        raise ValueError(value)
+    rows = tuple(kind(**row) for row in value)
+    for row in rows:
+        for name, kind_of in kind.__annotations__.items():
+            if not isinstance(getattr(row, name), (int, float) if kind_of is float else kind_of):
+                raise ValueError(row)
+    return rows
+
+
+def _power_cycles(recording: Recording) -> tuple[Tried, ...]:
+    """Return when the BMC's event log says that the machine was without power; nothing where it was not asked."""
+    if SEL not in recording:
+        return ()
+    rows = parsed(SEL, recording.get(SEL), lambda value: tuple(_sel_rows(value)))
+    return () if is_unread(rows) else rows
+
+
+def _sel_rows(value: Any) -> Iterator[Tried]:
+    """Parse `ipmitool -c sel elist`: `1,11/28/2026,03:10:11,Power Unit #0x01,Power off/down,Asserted`; BMCs keep UTC."""
+    if isinstance(value, Unread):
+        return
+    for fields in csv.reader(str(value).splitlines()):
+        if len(fields) >= 5 and any(word in " ".join(fields[3:]).lower() for word in POWER_WORDS):
+            try:
+                stamp = time.strptime(f"{fields[1]} {fields[2].split()[0]}", "%m/%d/%Y %H:%M:%S")
+            except (ValueError, IndexError):
+                continue  # "Pre-Init": the BMC did not know the time
+            yield Tried("power-cycle", float(calendar.timegm(stamp)), "SEL")

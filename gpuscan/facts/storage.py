@@ -1,0 +1,21 @@
+"""Records of disks, and of firmware that was imported."""
+
+from typing import NamedTuple
+
+
+class Disk(NamedTuple):
+    """One NVMe disk: *label* is its name (nvme0), *address* its PCI address."""
+
+    label: str
+    address: str
+    model: str
+    serial: str
+    firmware: str
+
+
+class Firmware(NamedTuple):
+    """One firmware as the BMC lists it (Redfish FirmwareInventory): *label* is the member's Id."""
+
+    label: str
+    name: str
+    version: str

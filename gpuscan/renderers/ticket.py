@@ -1,0 +1,223 @@
+"""Tickets for readers: text that fits into mail and terminal, Markdown for trackers, JSON for programs."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from textwrap import fill
+from typing import Any, NamedTuple
+
+from gpuscan.renderers.text import harmless, ranges
+
+WIDTH = 78  # tickets are pasted into mail and forms; wider screens leave the rest empty
+LONGEST = 300  # characters of one value or sentence; the JSON has the whole
+MOST_READINGS, MOST_FACTS = 2, 10  # named; the rest is counted
+PLACEHOLDERS = ("", "none", "not specified", "default string", "to be filled by o.e.m.", "system serial number", "0")
+LABELS = {
+    "serial": "serial", "board_serial": "board serial", "chassis_serial": "chassis serial", "bios_version": "BIOS",
+    "os": "OS", "part_number": "part number", "uuid": "UUID", "vbios": "VBIOS", "inforom": "InfoROM",
+    "gsp_firmware": "GSP firmware", "memory_mib": "memory (MiB)", "device_id": "PCI device id", "address": "PCI address",
+    "physical_slot": "chassis slot", "nvml_index": "NVML index", "board_id": "board id (PSID)", "name": "model",
+}  # fmt: skip
+WHERE = {
+    "serial": "see gpuscan history, the label on the part or its chassis, or the BMC's inventory",
+    "part_number": "see a sibling of the same model, the label on the part, or the BMC's inventory",
+    "uuid": "see gpuscan history",
+}
+CHASSIS = "see the label on the chassis, or the BMC"
+IF_READ = ("silkscreen", "physical_slot", "nvml_index")  # nothing is missing where a machine has none of these
+
+
+class Entry(NamedTuple):
+    """One line of a ticket; *code* marks what is no prose."""
+
+    label: str
+    text: str
+    code: bool = False
+
+
+Section = tuple[str, list[Entry]]
+
+
+def json_(ticket: Mapping[str, Any]) -> str:
+    """Return the ticket as JSON."""
+    return json.dumps(ticket, indent=1, default=str) + "\n"
+
+
+def text(ticket: Mapping[str, Any]) -> str:
+    """Return the ticket as text of at most WIDTH columns, but for words that are longer."""
+    blocks = []
+    for title, entries in _sections(ticket):
+        wide = max([len(entry.label) for entry in entries] or [0])
+        labels = [entry.label if entry.label != before.label else "" for before, entry in pairwise([Entry("", ""), *entries])]
+        heads = [f"  {label:<{wide}}  " if wide else "  " for label in labels]
+        lines = [_wrapped(head, entry.text) for head, entry in zip(heads, entries, strict=True)]
+        blocks.append("\n".join([_wrapped("", title, hang=4), *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _wrapped(head: str, words: str, hang: int = 0) -> str:
+    return fill(
+        harmless(words),
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * (hang or len(head)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def markdown(ticket: Mapping[str, Any]) -> str:
+    """Return the ticket as Markdown: a heading a section, a list item an entry."""
+    blocks: list[str] = []
+    for title, entries in _sections(ticket):
+        lines = [f"- {f'**{entry.label}**: ' if entry.label else ''}{_marked(entry)}" for entry in entries]
+        blocks.append("\n".join([f"{'##' if blocks else '#'} {_plain(title)}", "", *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _marked(entry: Entry) -> str:
+    return f"`{harmless(entry.text).replace('`', chr(39))}`" if entry.code else _plain(entry.text)
+
+
+def _plain(words: str) -> str:
+    """Return words that mean nothing to Markdown: evidence must not make links, headings or HTML."""
+    return re.sub(r"([\\`*<\[])", r"\\\1", harmless(words))
+
+
+def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
+    yield f"Ticket: {_named(ticket['subject'])}: {ticket['action']}", _head(ticket)
+    if ticket["part"]:
+        yield "Part", _part(ticket["part"])
+    yield "Machine", _machine(ticket)
+    for number, finding in enumerate(ticket["findings"], 1):
+        yield f"Finding {number}: {_short(finding['message'])}", _finding(finding)
+    policy = ticket["policy"]
+    yield "NVIDIA's policy", [Entry("", policy["text"]), Entry("", f"Source: {policy['source']}")]
+    yield "Timeline", _timeline(ticket)
+    yield "Who holds the cards (a reset needs them free)", _holders(ticket["holders"])
+    yield "Files", _files(ticket["files"])
+    if ticket["also_failed"]:
+        yield "Also failed in this node", [_other(row) for row in ticket["also_failed"]]
+
+
+def _named(subject: str) -> str:
+    return subject.replace(":", " ", 1)
+
+
+def _head(ticket: Mapping[str, Any]) -> list[Entry]:
+    report = ticket["report"]
+    partly = "" if report["complete"] else "; not everything could be read"
+    entries = [
+        Entry("to do", ticket["todo"]),
+        Entry("then", ticket["proof"]),
+        Entry("verdict", f"{report['verdict']} (exit code {report['exit_code']}) by profile {report['profile']}{partly}"),
+        Entry("judged", f"{report['started_at'] or 'at a time that is not known'}, gpuscan {report['gpuscan_version']}"),
+    ]
+    kinds = {"synthetic": "no machine gave these readings", "drill": "the fault was injected on purpose"}
+    return [Entry("beware", f"{why}: send this to nobody") for key, why in kinds.items() if report[key]] + entries
+
+
+def _part(part: Mapping[str, Any]) -> list[Entry]:
+    rows = [(key, value) for key, value in part.items() if key != "kind" and not (key in IF_READ and value is None)]
+    return [_fact(key, value, WHERE.get(key, "")) for key, value in rows]
+
+
+def _machine(ticket: Mapping[str, Any]) -> list[Entry]:
+    machine, driver = ticket["machine"], ticket["driver"]
+    rows = [(key, value) for key, value in machine.items() if key != "virtual"]
+    entries = [_fact(key, value, CHASSIS if "serial" in key else "") for key, value in rows]
+    flavour = f" ({driver['flavour']} kernel module)" if driver["flavour"] else ""
+    entries.append(_fact("driver", f"{driver['module_version']}{flavour}" if driver["module_version"] else None, ""))
+    if machine["virtual"]:
+        entries.append(Entry("virtual", "yes: these serials are the hypervisor's; chassis and power are its owner's"))
+    return entries
+
+
+def _fact(key: str, value: Any, where: str) -> Entry:
+    label = LABELS.get(key, key.replace("_", " "))
+    hint = f": {where}" if where else ""
+    if value is None:
+        return Entry(label, f"not read{hint}")
+    if "serial" in key and str(value).strip().lower() in PLACEHOLDERS:
+        return Entry(label, f'never set ("{value}"){hint}')
+    return Entry(label, _short(str(value)), code=True)
+
+
+def _finding(finding: Mapping[str, Any]) -> list[Entry]:
+    policy = finding["policy"]
+    happened = f"; first logged about {finding['happened_at']}" if finding["happened_at"] else ""
+    asked = f"{finding['action']}, {finding['urgency']}; impact: {finding['impact']}"
+    entries = [
+        Entry("check", f"{finding['check']} on {_named(finding['subject'])}"),
+        Entry("action", asked),
+        Entry("read at", f"{finding['read_at'] or 'not known'}{happened}"),
+    ]
+    for word in ("observed", "expected"):
+        if finding[word] is not None:
+            entries.append(Entry(word, _short(_value(finding[word])), code=True))
+    facts = _evidence(finding["evidence"])
+    entries += [Entry("evidence", line, code=True) for line in facts[:MOST_FACTS]]
+    if len(facts) > MOST_FACTS:
+        entries.append(Entry("evidence", f"and {len(facts) - MOST_FACTS} more facts: see the report"))
+    if policy["text"]:
+        entries.append(Entry("policy", policy["text"]))
+    return entries + ([Entry("source", policy["source"])] if policy["source"] else [])
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line a fact, with equal facts of numbered links folded: eighteen of them are one line."""
+    folded: dict[tuple[str, str], tuple[list[int], list[str]]] = {}
+    for row in rows:
+        hit = re.search(r"\[(\d{1,4})\]", row["fact"])
+        stem = row["fact"].replace(hit[0], "[{}]", 1) if hit else row["fact"]
+        numbers, keys = folded.setdefault((stem, _short(_value(row["value"]))), ([], []))
+        numbers += [int(hit[1])] if hit else []
+        keys += [key for key in row["readings"] if key not in keys]
+    return [_evident(stem, value, *found) for (stem, value), found in folded.items()]
+
+
+def _evident(stem: str, value: str, numbers: Sequence[int], keys: Sequence[str]) -> str:
+    fact = stem.replace("{}", ranges(sorted(numbers))) if numbers else stem
+    more = f" and {len(keys) - MOST_READINGS} more" if len(keys) > MOST_READINGS else ""
+    return f"{fact} = {value}, from {', '.join(keys[:MOST_READINGS])}{more}" if keys else f"{fact} = {value}"
+
+
+def _timeline(ticket: Mapping[str, Any]) -> list[Entry]:
+    rows = [Entry(row["at"] or "not known", f"{row['kind']}: {_short(row['text'])}") for row in ticket["timeline"]]
+    last = [Entry("last power cycle", ticket["last_power_cycle"]), Entry("field diagnostic", ticket["field_diagnostic"])]
+    return rows + last
+
+
+def _holders(holders: Sequence[Mapping[str, Any]] | None) -> list[Entry]:
+    if holders is None:
+        return [Entry("", "not looked at; on the node, as root: fuser -v /dev/nvidia*")]
+    return [_holder(row) for row in holders] or [Entry("", "nobody")]
+
+
+def _holder(row: Mapping[str, Any]) -> Entry:
+    if "error" in row:
+        return Entry("not seen", row["error"])
+    devices = ", ".join(row["files"])
+    return Entry(f"pid {row['pid']}", f"{row['name']} of user {row['user']} has {devices} open; it ends with: {row['ends_with']}")
+
+
+def _files(files: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    return [Entry(str(number), _file(row)) for number, row in enumerate(files, 1)] or [Entry("", "none")]
+
+
+def _file(row: Mapping[str, Any]) -> str:
+    made = f"{row['bytes']} bytes, {row['made_at']}, SHA-256 {row['sha256']}" if "sha256" in row else ""
+    return f"{row['name']}: {'; '.join(word for word in (row.get('error', ''), made) if word)}"
+
+
+def _other(row: Mapping[str, Any]) -> Entry:
+    return Entry(_named(row["subject"]), f"{_short(row['message'])} ({row['check']}: {row['action']})")
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]}… (cut)"

@@ -1,0 +1,75 @@
+"""Scanning this machine as a command wants it: once, or again and again until it has settled."""
+
+import os
+import time
+from typing import Any, NamedTuple
+
+from gpuscan import judging, remembering
+from gpuscan.errors import UsageError
+from gpuscan.judging import Wanted
+from gpuscan.outcome import Report
+from gpuscan.recording import Recording
+
+SETTLE_PAUSE_S = 5.0  # between two scans of a node that is still settling
+
+
+class Machine(NamedTuple):
+    """A live scan: the one that began at start (or None), the roots to read below, the seconds it may take.
+
+    *cables* asks for the far end of each port, too.
+    """
+
+    scanner: Any
+    root: str
+    driver_root: str
+    deadline_s: float
+    cables: bool = False
+
+
+def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
+    """Return this machine's recording: from the scan begun at start, if that reads what is wanted, else from a new one."""
+    from gpuscan.source.scanner import Request, Scanner
+
+    if "GPUSCAN_LIMITS" in os.environ:
+        from gpuscan.source.live import limits_from
+
+        limits_from(os.environ["GPUSCAN_LIMITS"])  # the scan's process reads it, too, but nobody would see it complain
+    for folder in (machine.root, machine.driver_root):
+        if folder and not os.path.isdir(folder):
+            raise UsageError(f"{folder}: no such folder")
+    names = judging.cards_named(want.gpus) if want and want.gpus else []
+    cards = tuple(names) if all(":" in name for name in names) else ()  # whoever is named otherwise must be looked for
+    request = Request(machine.root, machine.driver_root, machine.deadline_s, cards, machine.cables)
+    scanner = machine.scanner
+    if scanner is not None and scanner.request != request:
+        scanner.cancel()
+        scanner = None
+    return (scanner or Scanner(request)).finish()
+
+
+def settled(machine: Machine, plan: judging.Plan, memory: remembering.Memory) -> tuple[Recording, int, Report, Any]:
+    """Scan and judge; where something is wrong or unread, again and again until the time to settle is over.
+
+    Returns the recording, the signal that cut it short, the report and the store that told of the past.
+    """
+    ends_s = time.monotonic() + memory.settle_s
+    while True:
+        recording, stopped = scan(machine, plan.want)
+        store = remembering.told(recording, memory, own=True)
+        if store is not None and store.wants_the_sel:
+            _add_sel(recording, machine)
+        report = judging.judged(recording, "", plan)
+        if stopped or report.exit_code == 0 or time.monotonic() >= ends_s:
+            return recording, stopped, report, store
+        machine = machine._replace(scanner=None)
+        time.sleep(min(SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
+
+
+def _add_sel(recording: Recording, machine: Machine) -> None:
+    """Read the BMC's event log: slow, and so only where the past asks whether the machine was without power."""
+    from gpuscan.collectors.past import SEL
+    from gpuscan.source.scanner import Request, Scanner
+
+    found, _ = Scanner(Request(machine.root, machine.driver_root, machine.deadline_s, keys=(SEL,))).finish()
+    for reading in found:
+        recording.add(reading)
