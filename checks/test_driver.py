@@ -10,11 +10,17 @@ SILENT = {
     "lost": (Action.REBOOT, "the driver says that a card is lost"),
     "reset-required": (Action.RESET_GPU, "the driver says that a card needs a reset"),
     "timed-out": (Action.REBOOT, "NVML gives no answer: the driver is stuck"),
+    "failed": (
+        Action.FIX_CONFIG,
+        'NVML cannot start and says no more than "unknown error": in a container its access to the devices was taken away '
+        "(start it anew); on the host look into the kernel log",
+    ),
 }
 ABSENT = {
     "lost": (Action.REBOOT, "the card is on PCI and the driver has lost it"),
     "reset-required": (Action.RESET_GPU, "the driver refuses the card until it is reset"),
     "timed-out": (Action.REBOOT, "a call to the card gave no answer: its driver or firmware is stuck"),
+    "unopened": (Action.REBOOT, "the driver cannot open the card (unknown error): most often it has fallen off the bus"),
 }
 
 
@@ -29,9 +35,34 @@ def test_answers(node: Node) -> None:
         assert node.driver.nvml_version  # an answer is the proof; a node without cards need not load the driver
 
 
+@check(action=Action.FIX_CONFIG, needs="driver.answers", source="NVML return codes of nvmlInit", imported=True)
+def test_answers_nvidia_smi(node: Node) -> None:
+    """Where somebody asked nvidia-smi, the driver answered it, whatever cards there are."""
+    if node.complaints and node.driver.access in SILENT:
+        action, words = SILENT[node.driver.access]
+        fail(words, action=action, observed=node.driver.access, expected="ok")
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.answers", "driver.answers_nvidia_smi"),
+    source="nvidia-smi: No devices were found; all cards missing at once is no matter of one part",
+    impact="capacity",
+    imported=True,
+)
+def test_lists_a_card(node: Node) -> None:
+    """Where somebody asked nvidia-smi, it listed a card."""
+    if node.complaints and node.driver.nvml_count == 0:
+        fail(
+            "the driver is loaded and lists no card: is it the kernel module for these cards (open or proprietary), "
+            "and are they bound to it?",
+            observed=0,
+        )
+
+
 @check(
     action=Action.REBOOT,
-    needs="driver.answers",
+    needs=("driver.answers", "pcie.answers_on_the_bus"),
     source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines",
     impact="capacity",
     ladder=(Action.RESET_GPU, Action.REBOOT, Action.INSPECT, Action.REPLACE),

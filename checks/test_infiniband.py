@@ -58,6 +58,32 @@ def test_port_runs_at_its_rate(port: Port, profile: Profile) -> None:
         fail(f"the port runs at {rate:g} of {expected:g} Gb/s", action=action, observed=rate, expected=expected)
 
 
+@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance", imported=True)
+def test_no_port_is_slower_than_its_siblings(node: Node, profile: Profile) -> None:
+    """Where no profile says at which rate ports run, none runs below the others of its kind.
+
+    One that does has lost lanes or a generation; several may be cabled to another network by design, and are told of.
+    """
+    if profile.infiniband.get("rate_gbps") is not None:
+        return
+    down = [port.label for port, state in read(node.ports, "state") if state != "ACTIVE"]
+    boards = {port.label: board for port, board in read(node.ports, "board_id")}
+    kinds: dict[str, list[tuple[Port, float]]] = {}
+    for port, rate in read(node.ports, "rate_gbps"):
+        if port.label not in down:
+            kinds.setdefault(boards.get(port.label, ""), []).append((port, rate))
+    for pairs in kinds.values():
+        best = max(rate for _, rate in pairs)
+        slow = [(port, rate) for port, rate in pairs if rate < best]
+        told = ", ".join(f"{port.label} {rate:g}" for port, rate in slow)
+        if len(slow) == 1:
+            fail(f"one port runs below the {best:g} Gb/s of its siblings: {told}", culprits=[port for port, _ in slow])
+        elif slow:
+            warn(
+                f"ports run below the {best:g} Gb/s of their siblings: {told}", action=Action.MONITOR, culprits=[p for p, _ in slow]
+            )
+
+
 @check(action=Action.INSPECT, needs="infiniband.every_port_is_there", impact="capacity")
 def test_named_hcas_are_there(node: Node, profile: Profile) -> None:
     """Every HCA that the profile names has a port."""

@@ -2,6 +2,69 @@
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 
+BUSY_PERCENT = 90
+
+
+@check(
+    action=Action.REBOOT,
+    source="PCI: a device that is gone reads as ones: rev ff, header type 7f, width 63",
+    impact="capacity",
+    ladder=(Action.REBOOT, Action.POWER_CYCLE, Action.INSPECT, Action.REPLACE),
+    window_days=7,
+    imported=True,
+)
+def test_answers_on_the_bus(gpu: Gpu) -> None:
+    """The card answers when its PCI configuration is read."""
+    if not gpu.bus.answers:
+        fail("the card is listed and reads as ones (rev ff): off the bus; if a reboot does not bring it back, cut its power")
+
+
+@check(
+    action=Action.INSPECT,
+    needs=("driver.every_card_answers", "pcie.answers_on_the_bus"),
+    source="PCI: lanes are negotiated when the link trains, and do not follow the load",
+    impact="performance",
+    imported=True,
+)
+def test_link_is_as_wide_as_both_ends(gpu: Gpu) -> None:
+    """The PCIe link uses all the lanes that the card and its slot have."""
+    if gpu.bus.narrow:
+        fail(
+            f"the PCIe link runs at x{gpu.bus.width}, and both ends have more lanes: seating, riser or slot", observed=gpu.bus.width
+        )
+
+
+@check(
+    action=Action.INVESTIGATE,
+    needs=("driver.every_card_answers", "pcie.answers_on_the_bus"),
+    source="PCI Express advanced error reporting: status bits stay set until they are cleared",
+    impact="none",
+    imported=True,
+)
+def test_no_error_is_latched(gpu: Gpu) -> None:
+    """No grave PCIe error is latched in the card's error status."""
+    latched = gpu.bus.latched
+    if latched:
+        warn(
+            f"PCIe errors are latched ({', '.join(latched)}): the link broke at some time since the last boot",
+            observed=list(latched),
+        )
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.every_card_answers",
+    source="DCGM: the generation is judged under load; a setting may hold the link down",
+    impact="performance",
+    imported=True,
+)
+def test_busy_card_uses_its_generation(gpu: Gpu) -> None:
+    """A card that is fully busy at its highest performance state has its link at the generation that both ends have."""
+    busy = gpu.performance_state == 0 and gpu.busy_percent >= BUSY_PERCENT
+    if busy and gpu.pcie.generation < gpu.link_generation:
+        told = f"at {gpu.busy_percent} % load the PCIe link runs at generation {gpu.pcie.generation} of {gpu.link_generation}"
+        fail(f"{told}: does a setting (udev, ASPM, BIOS) hold it down?", observed=gpu.pcie.generation, expected=gpu.link_generation)
+
 
 @check(
     action=Action.INSPECT,

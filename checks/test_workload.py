@@ -1,6 +1,34 @@
 """Workload: a drained node is empty."""
 
-from gpuscan import Action, Gpu, check, fail
+from gpuscan import Action, Gpu, Node, check, fail, warn
+
+# CUDA's errors that speak of the node, by code; those that are a program's own only warn
+NODE_ERRORS = {
+    3: (Action.FIX_CONFIG, "CUDA cannot start"),
+    35: (Action.FIX_CONFIG, "the driver is too old for the program's CUDA"),
+    100: (Action.FIX_CONFIG, "CUDA sees no card: is it hidden from this program?"),
+    214: (Action.RESET_GPU, "a memory error of the card went uncorrected"),
+    220: (Action.RESET_GPU, "an NVLink error went uncorrected"),
+    304: (Action.FIX_CONFIG, "a call to the operating system failed"),
+    802: (
+        Action.FIX_CONFIG,
+        "CUDA is not initialised: with NVSwitches the Fabric Manager is absent or does not run; without them it is a matter of "
+        "driver and kernel options (CUDA release notes)",
+    ),
+    803: (Action.FIX_CONFIG, "driver and CUDA library are of different versions"),
+    804: (Action.FIX_CONFIG, "the CUDA compatibility library is not for this card"),
+    999: (Action.INVESTIGATE, "CUDA failed for an unknown reason: see the kernel log"),
+}
+
+
+@check(action=Action.FIX_CONFIG, source="CUDA driver API: error codes", impact="availability", imported=True)
+def test_cuda_starts(node: Node) -> None:
+    """No program was refused by CUDA for a reason that lies in the node."""
+    codes = dict.fromkeys(error.code for error in node.app_errors)
+    for code in codes:
+        action, words = NODE_ERRORS.get(code, (Action.RESTART_APP, "a program failed by its own fault, or for want of memory"))
+        say = warn if action is Action.RESTART_APP else fail
+        say(f"error {code}: {words}", action=action, observed=code)
 
 
 @check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="capacity", jobs=True)

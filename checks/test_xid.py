@@ -1,15 +1,16 @@
-"""Xid and SXid: what the driver logged in this boot, judged by the action of its code and by the card's state."""
+"""Xid and SXid: what the driver logged in this boot, judged by its code and text, its company, and the card's state."""
+
+from typing import Any
 
 from gpuscan import Action, Incident, Node, check, fail, read, warn
 from gpuscan.outcome import TO_REPLACE
+from gpuscan.sentences import sentence
 from gpuscan.suite import WARN_ONLY
-
-# Codes for which the driver sets no recovery action: a clear state says nothing of them, only a reset or a boot does.
-NOT_IN_STATE = (46, 54, 119, 140, 151, 166, 167, 168, 169, 173, 175)
 
 
 @check(
     action=Action.INVESTIGATE,
+    kinds=("xid", "sxid", "nvrm"),
     needs=(
         "driver.every_card_answers",
         "recovery.no_action_is_wanted",
@@ -25,31 +26,38 @@ def test_no_fault_is_logged(incident: Incident) -> None:
     """The driver logged no Xid or SXid in this boot that asks for anything.
 
     State decides where it can be read: where the driver maps a code to a recovery action and wants none now, the event
-    is history. Programs' faults only warn.
+    is history; where it does not, the event stays until a reset or a boot is seen after it. Programs' faults only warn. A
+    code that nobody lists, or for which NVIDIA wants to be asked, drains a node only when it is back.
     """
     action = Action(incident.action)
     if action is Action.NONE:
         return
-    times = f"at {incident.first_s:.0f} s after boot"
-    if incident.events > 1:
-        times = f"{incident.events} lines from {incident.first_s:.0f} to {incident.last_s:.0f} s after boot"
-    by = f", in {', '.join(incident.processes)}" if incident.processes else ""
-    message = f"{times}{by}: {incident.text or incident.name}"
+    message = sentence(incident)
+    details: dict[str, Any] = {"observed": incident.code or incident.entry, "urgency": incident.urgency, "impact": incident.impact}
     if action in WARN_ONLY:
-        warn(message, action=action, observed=incident.code)
+        warn(message, action=action, **details)
+    elif incident.ended:
+        warn(f"{message}; history, as {incident.ended} came after it", action=Action.MONITOR, **details)
+    elif action is Action.INVESTIGATE and not incident.because:
+        what = "NVIDIA wants to be asked about it" if incident.listed else "nobody lists this code"
+        if incident.times == 1 and incident.clean != "no":
+            warn(f"{message}; once, and {what}: open a ticket with nvidia-bug-report.sh", action=Action.MONITOR, **details)
+        else:
+            fail(f"{message}; {what}: open a ticket with nvidia-bug-report.sh", action=action, **details)
     elif _is_history(incident):
-        warn(f"{message}; history, as the driver wants no recovery of the card now", action=Action.MONITOR, observed=incident.code)
+        warn(f"{message}; history, as the driver wants no recovery of the card now", action=Action.MONITOR, **details)
     else:
-        fail(message, action=action, observed=incident.code)
+        fail(message, action=action, **details)
 
 
 def _is_history(incident: Incident) -> bool:
-    mapped = incident.kind == "xid" and incident.code not in NOT_IN_STATE
-    return mapped and [wanted for _, wanted in read([incident], "recovery_action")] == [0]
+    return incident.state == "mapped" and [wanted for _, wanted in read([incident], "recovery_action")] == [0]
 
 
 @check(action=Action.MONITOR)
 def test_log_covers_this_boot(node: Node) -> None:
     """The kernel log reaches back to the start of this boot."""
     if not node.kernel_log.whole:
-        warn(f"the kernel log begins {node.kernel_log.covered_from_s:.0f} s after boot: what came before is not known")
+        since_s = [seconds for _, seconds in read([node.kernel_log], "covered_from_s")]
+        told = f"begins {since_s[0]:.0f} s after boot" if since_s else "does not hold the beginning of a boot"
+        warn(f"the kernel log {told}: what came before is not known")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gpuscan.facts import Change, Gpu, Incident, Node, Port
+    from gpuscan.facts import Change, Gpu, Incident, Node, Port, Service
     from gpuscan.lens import odd, read
     from gpuscan.outcome import Action
     from gpuscan.profile import Profile
     from gpuscan.suite import check, fail, warn
 
-__all__ = ["Action", "Change", "Gpu", "Incident", "Node", "Port", "Profile", "check", "fail", "odd", "read", "warn"]
+__all__ = ["Action", "Change", "Gpu", "Incident", "Node", "Port", "Profile", "Service", "check", "fail", "odd", "read", "warn"]
 
 _HOME = {
     "Action": "gpuscan.outcome",
@@ -21,6 +21,7 @@ _HOME = {
     "Node": "gpuscan.facts",
     "Port": "gpuscan.facts",
     "Profile": "gpuscan.profile",
+    "Service": "gpuscan.facts",
     "check": "gpuscan.suite",
     "fail": "gpuscan.suite",
     "odd": "gpuscan.lens",

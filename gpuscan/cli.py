@@ -185,17 +185,21 @@ def checks(
 
 @app.command()
 def explain(
-    what: Annotated[str, typer.Argument(metavar="exit|check|hold")],
-    name: Annotated[str, typer.Argument(metavar="[CODE|ID]")] = "",
+    what: Annotated[str, typer.Argument(metavar="xid|sxid|dcgm|exit|check|hold")],
+    name: Annotated[str, typer.Argument(metavar="[CODE|NAME|ID]")] = "",
     format_: opt.Format = "text",
     state_dir: opt.StateDir = None,
 ) -> None:
-    """Explain an exit code, a check, or the hold that stands on this node."""
+    """Explain a code of NVIDIA's, an exit code, a check, or the hold that stands on this node."""
     from gpuscan import reference
     from gpuscan.judging import all_checks
     from gpuscan.output import write
 
-    if what == "exit":
+    if what in ("xid", "sxid", "dcgm"):
+        from gpuscan import explaining
+
+        write(explaining.explained(what, name, format_), "")
+    elif what == "exit":
         write(reference.exits(name, format_), "")
     elif what == "check":
         known = all_checks()
@@ -205,7 +209,7 @@ def explain(
 
         write(telling.hold(state_dir or "", format_), "")
     else:
-        raise UsageError(f"explain {what}: what can be explained is exit [CODE], check [ID] and hold")
+        raise UsageError(f"explain {what}: what can be explained is xid, sxid, dcgm and exit [CODE], check [ID] and hold")
 
 
 def _version(wanted: bool) -> None:
@@ -233,12 +237,16 @@ def command_line(word: str) -> typer.Typer:
         from gpuscan import cli_swap
 
         line.registered_commands = _called(cli_swap.app, word)
+    elif word == "log":
+        from gpuscan import cli_log
+
+        line.registered_commands = _called(cli_log.app, word)
     else:
         line.registered_commands = _called(app, word)
     if not line.registered_commands:
-        from gpuscan import cli_history, cli_profile, cli_swap, cli_ticket
+        from gpuscan import cli_history, cli_log, cli_profile, cli_swap, cli_ticket
 
-        more = (one for group in (cli_swap, cli_history, cli_ticket) for one in group.app.registered_commands)
+        more = (one for group in (cli_log, cli_swap, cli_history, cli_ticket) for one in group.app.registered_commands)
         line.registered_commands = [*app.registered_commands, *more]
         line.add_typer(cli_history.history, name="history")
         line.add_typer(cli_swap.swap, name="swap")

@@ -10,7 +10,7 @@ from gpuscan.facts import Node
 from gpuscan.judging import Wanted
 from gpuscan.outcome import FAILED, Report, Status
 from gpuscan.output import Shown
-from gpuscan.recording import Recording, load, patch, save
+from gpuscan.recording import Recording, load, looks_like, patch, save
 from gpuscan.remembering import Memory
 from gpuscan.scanning import Machine, scan, settled
 from gpuscan.verdict import Case
@@ -179,9 +179,9 @@ def _refuse_unfit(name: str, node: Node) -> None:
 
 
 def opened(file: str) -> Recording:
-    """Load a recording, or one of the demos that come with gpuscan."""
+    """Load a recording, or one of the demos that come with gpuscan; what is none is imported, if it is known."""
     if file not in DEMOS:
-        return load(file)
+        return load_or_import(file)
     here = os.path.dirname(os.path.abspath(__file__))
     demo = load(os.path.join(here, "demo.json.gz"))
     if file == "demo":
@@ -191,6 +191,17 @@ def opened(file: str) -> Recording:
     with open(os.path.join(here, "demo-broken.json"), encoding="utf-8") as changes:
         faults = json.load(changes)
     return patch(demo, faults["set"], faults["log"])
+
+
+def load_or_import(file: str) -> Recording:
+    """Load a recording; another tool's output, a log, a directory or a tar of these becomes one."""
+    if not os.path.isdir(file):
+        kind = looks_like(file)
+        if kind != "other":
+            return load(file)
+    from gpuscan.imports import imported
+
+    return imported(file)
 
 
 def recorded(replay: str, machine: Machine) -> tuple[Recording, int]:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuscan import catalogue
 from gpuscan.blame import Parts, blamed
-from gpuscan.catalogue import xid
 from gpuscan.facts import Fault, Node, Past, is_unread
 from gpuscan.outcome import WORK, Action, Finding, Result, Status
 from gpuscan.suite import Check
@@ -79,7 +79,7 @@ def _raised(result: Result, finding: Finding, one: Check, past: Past, parts: Par
 def _ladder(result: Result, finding: Finding, one: Check) -> tuple[tuple[Action, ...], float]:
     """Return the ladder of the code that an incident bears, where the catalogue has one, else its check's."""
     if one.subject == "incident" and isinstance(finding.observed, int):
-        entry = xid.entry(result.subject.partition(":")[2].split(" ")[0].lower(), finding.observed)
+        entry = catalogue.entry(f"{result.subject.partition(':')[2].split(' ')[0].lower()}:{finding.observed}")
         ladder = one.mark.ladder if entry.ladder is None else entry.ladder
         return ladder, entry.window_days or one.mark.window_days
     return one.mark.ladder, one.mark.window_days

@@ -7,16 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import __version__, collectors, profile, suite
-from gpuscan.collectors.incidents import pci_address
 from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.facts import Node, is_unread
+from gpuscan.kernellog.address import pci_address
 from gpuscan.measurements import measured
-from gpuscan.outcome import EXIT_INCOMPLETE, FAILED, Report
+from gpuscan.outcome import EXIT_INCOMPLETE, FAILED, Report, Status
 from gpuscan.recording import Recording
 from gpuscan.verdict import Case, judge
 
 AUTO = "auto"
+WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all cards
 COUNTING = ("inventory.card_count", "inventory.counted_alike")
+SLOTS = "inventory.every_slot_is_filled"
+MOST_NAMED = 5
 CARDS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
 
@@ -90,7 +93,10 @@ def judged(recording: Recording, file: str, plan: Plan, beside: Callable[[Node],
     chosen, note = profile_of(recording, node, plan)
     if not plan.want.only:
         refuse_unknown_checks(chosen, plan.checks)
-    notes = [note]
+    notes = [note, *collectors.notes(recording)]
+    if "imported" in recording.meta:
+        chosen = _of_a_part(recording, node, chosen)
+        notes += _on_import(recording)
     if plan.want.gpus:
         node, chosen, told = _restricted(node, chosen, plan.want.gpus)
         notes.append(told)
@@ -102,9 +108,34 @@ def judged(recording: Recording, file: str, plan: Plan, beside: Callable[[Node],
     run |= _circumstances(recording, file, plan.want)
     case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy)
     report = judge(case)._replace(measurements=measured(node))
+    if "imported" in recording.meta:
+        report = _relative(report)
     if report.exit_code >= FAILED:
         report = report._replace(notes=(*report.notes, *_on_history(node, file)))
     return _partial(report) if "ended_by_signal" in recording.meta else report
+
+
+def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> profile.Profile:
+    """Leave out what counts cards where an input does not list them all: a card that it does not speak of is not missing."""
+    known_by = set() if is_unread(node.gpus) else {":" in gpu.address for gpu in node.gpus}  # address or index
+    if any(key in recording for key in WHOLE) and len(known_by) < 2:
+        return chosen
+    absent = dict.fromkeys((*COUNTING, SLOTS), "this input does not list every card")
+    return chosen._replace(data={**chosen.data, "skip": {**chosen.data["skip"], **absent}})
+
+
+def _on_import(recording: Recording) -> list[str]:
+    unknown = [name for name in recording.meta["imported"].get("unrecognised", ()) if name]
+    more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+    return [f"not recognised, and not judged: {', '.join(unknown[:MOST_NAMED])}{more}"] if unknown else []
+
+
+def _relative(report: Report) -> Report:
+    """An input in which no check found a subject, and of which nothing is unknown, has nothing wrong in it."""
+    unknown = any(result.status is Status.UNKNOWN for result in report.results)
+    if report.exit_code != EXIT_INCOMPLETE or unknown or not report.run["limited_to"]:
+        return report
+    return report._replace(verdict="pass", exit_code=0, complete=True)
 
 
 def _on_history(node: Node, file: str) -> list[str]:
@@ -137,8 +168,10 @@ def _limits(recording: Recording, want: Wanted) -> list[str]:
     """Return in words what keeps a judgement from being one of the whole node."""
     limits = [f"--{word} {selector}" for word, given in (("only", want.only), ("skip", want.skip)) for selector in given]
     limits += [f"--gpus {want.gpus}"] if want.gpus else []
+    if "imported" in recording.meta:
+        return limits + list(recording.meta["imported"]["kinds"])
     if not recording.covers(CARDS):
-        limits.append("a recording without cards")
+        limits.append(str(recording.meta.get("fragment") or "a recording without cards"))
     return limits
 
 
@@ -166,6 +199,8 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
         if str(own) not in profile.known_names():  # a name only: a recording is data and must not point at files
             raise ProfileError(f"profile {own}, named in the recording, is not known here: name one with --profile")
         return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
+    if "fragment" in recording.meta:
+        return profile.load(profile.BASE, plan.want.settings), f"{recording.meta['fragment']} is judged without expectations"
     return profile.choose(node, plan.want.settings)
 
 

@@ -185,6 +185,7 @@ class Report(NamedTuple):
     notes: tuple[str, ...] = ()
     measurements: tuple[dict[str, Any], ...] = ()
     held: tuple[Held, ...] = ()
+    incidents: tuple[dict[str, Any], ...] = ()
     changes: tuple[dict[str, Any], ...] = ()
 
 

@@ -14,6 +14,9 @@ from gpuscan.facts import READING_KINDS, Unread
 FORMAT = "gpuscan-recording"
 SCHEMA_VERSION = "1.0"
 FIRMWARE = "redfish:FirmwareInventory"  # a reading that is imported: a list of {id, name, version}
+UNTOLD = "not recorded"  # stands in a list or record of values for one that an imported text does not tell
+HEAD_BYTES = 1 << 16
+JOURNAL_FIELDS = (b'"MESSAGE"', b'"__CURSOR"', b'"_TRANSPORT"', b'"__REALTIME_TIMESTAMP"')  # journalctl -o json is JSON, too
 LARGEST_BYTES = 256 * 1024 * 1024  # unpacked; a real eight-card node needs about one
 
 
@@ -105,6 +108,8 @@ def dump(recording: Recording) -> dict[str, Any]:
 
 def restore(document: Any, name: str) -> Recording:
     """Build a recording from its JSON object; *name* is the file that messages speak of."""
+    if isinstance(document, dict) and {"verdict", "exit_code", "results"} <= set(document):
+        raise RecordingError(f"{name}: is a report, the outcome of a judgement: give the recording that it was made of")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise RecordingError(f'{name}: not a gpuscan recording (its JSON lacks "format": "{FORMAT}")')
     version = str(document.get("schema_version", ""))
@@ -170,6 +175,28 @@ def load(path: str) -> Recording:
             f"{path}: not a gpuscan recording, or one that was cut off (no valid JSON); record the node again with gpuscan collect"
         ) from None
     return restore(document, path)
+
+
+def looks_like(path: str) -> str:
+    """Return `json` for what can only be a recording or a mistake, `other` for what may be imported; an error is left to `load`."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return "json"
+    if head[:2] == b"\x1f\x8b":
+        head = _beginning(head)
+    text = head.lstrip()
+    return "json" if text[:1] == b"{" and not any(word in head for word in JOURNAL_FIELDS) else "other"
+
+
+def _beginning(packed: bytes) -> bytes:
+    import zlib
+
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed, HEAD_BYTES)
+    except zlib.error:
+        return b"{"  # damaged: `load` says how
 
 
 def _unzip(data: bytes, path: str) -> bytes:

@@ -89,14 +89,25 @@ def _names(recording: Recording) -> set[str]:
     for reading in recording:
         if reading.error is not None:
             continue
-        if reading.key.startswith(("kmsg:", "run:journalctl", "run:dmesg")):
+        if reading.key.startswith(("kmsg:", "run:journalctl", "run:dmesg", "log:")):
             found |= set(LOGGED.findall(json.dumps(reading.value)))
+        if reading.key.startswith("log:"):
+            found |= _hosts(reading.value)
         if reading.key.endswith("/vpd"):
             found |= {name for name in [_serial_in(reading.value)] if name}
         if _is_naming(reading.key):
             value = str(reading.value).strip().removeprefix("GPU-")
             found |= {value, value.partition(".")[0]} if reading.key == HOSTNAME else {value}
     return {value for value in found if len(value) >= SHORTEST and value.lower() not in NO_NAMES}
+
+
+def _hosts(value: Any) -> set[str]:
+    """Return the hosts that the lines of a log bear, each with and without its domain."""
+    from gpuscan.kernellog.prefixes import head
+
+    lines = [str(line) for _, line in value["lines"]] if isinstance(value, dict) else []
+    named = {found.host for found in (head(line.strip(), 0.0) for line in lines) if found and found.host}
+    return named | {host.partition(".")[0] for host in named}
 
 
 def _is_naming(key: str) -> bool:
@@ -144,6 +155,11 @@ def _sweep(value: str, key: bytes) -> str:
     return "".join(lines)
 
 
+def _block(value: str, key: bytes) -> str:
+    """Replace the serial numbers that lspci prints of a device."""
+    return re.sub(r"(?<=Serial [Nn]umber)(:? )(\S+)", lambda hit: hit[1] + pseudonym(hit[2], key), value)
+
+
 def _words(value: str, key: bytes) -> str:
     return re.sub(r"[^\s']+", lambda hit: pseudonym(hit[0], key), value)
 
@@ -173,6 +189,7 @@ SPECIAL: dict[str, Callable[[str, bytes], str]] = {  # readings in which names s
     "/gids/": _gid,
     "run:ibnetdiscover": _sweep,
     "run:lldpcli": _neighbours,
+    "run:lspci": _block,
 }
 
 

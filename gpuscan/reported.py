@@ -55,3 +55,8 @@ def _card(card: Any, node: Node) -> dict[str, Any]:
 
 def _was_there(seen: Any, card: Any) -> bool:
     return bool(seen.kind == "gpu" and seen.address == card.address)
+
+
+def incidents_of(node: Node) -> tuple[dict[str, Any], ...]:
+    """Return what the log tells, each fault with its echoes: what was read of it, before any judgement."""
+    return tuple(plain(incident) for incident in _listed(node.incidents))

@@ -2,6 +2,7 @@
 
 import os
 import time
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from gpuscan import judging, remembering
@@ -10,6 +11,7 @@ from gpuscan.judging import Wanted
 from gpuscan.outcome import Report
 from gpuscan.recording import Recording
 
+LATER = ("gpuscan.diagnose", "gpuscan.kernellog.events", "gpuscan.history.store", "gpuscan.renderers.text")
 SETTLE_PAUSE_S = 5.0  # between two scans of a node that is still settling
 
 
@@ -44,7 +46,15 @@ def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
     if scanner is not None and scanner.request != request:
         scanner.cancel()
         scanner = None
-    return (scanner or Scanner(request)).finish()
+    scanner = scanner or Scanner(request)
+    _prepare_to_judge()
+    return scanner.finish()
+
+
+def _prepare_to_judge() -> None:
+    """Import now, while another process reads the machine, what will be needed when it has."""
+    for name in LATER:
+        import_module(name)
 
 
 def settled(machine: Machine, plan: judging.Plan, memory: remembering.Memory) -> tuple[Recording, int, Report, Any]:

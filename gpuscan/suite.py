@@ -16,8 +16,11 @@ from gpuscan.lens import NotJudged, NotRead
 from gpuscan.outcome import LADDER, Action, Finding, Status
 
 F = TypeVar("F", bound=Callable[..., None])
-KINDS = ("gpu", "nic", "cable", "disk", "firmware", "node")  # of changes
-SUBJECTS = ("node", "gpu", "port", "incident", "change")
+KINDS = {
+    "change": ("gpu", "nic", "cable", "disk", "firmware", "node"),
+    "incident": ("xid", "sxid", "nvrm", "host"),
+}
+SUBJECTS = ("node", "gpu", "port", "incident", "service", "change")
 LATE = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR  # calling such a function does not run it
 WARN_ONLY = (Action.NONE, Action.MONITOR, Action.RESTART_APP)
 
@@ -37,6 +40,7 @@ class Mark(NamedTuple):
     window_days: float
     same: tuple[str, ...]
     kinds: tuple[str, ...] = ()
+    imported: bool = False
 
 
 class Check(NamedTuple):
@@ -75,20 +79,22 @@ def check(
     window_days: float = 30.0,
     same: Sequence[str] = (),
     kinds: Sequence[str] = (),
+    imported: bool = False,
 ) -> Callable[[F], F]:
     """Mark a function as a check.
 
     *action* is what fixes a failure; *source* who says so; *needs* the checks whose failure explains this one's;
     *urgency* `now` or `next-idle`; *shared* False for a card's own flag, which no shared cause can set;
-    *jobs* True for what running jobs cause, which only warns on a busy node; *kinds* which changes it looks at (gpu, nic,
-    cable, disk, firmware, node), all of them where it names none.
+    *jobs* True for what running jobs cause, which only warns on a busy node; *kinds* which changes (gpu, nic,
+    cable, disk, firmware, node) or incidents (xid, sxid, nvrm, host) it looks at, all of them where it names none;
+    *imported* True for what only another tool's output tells and no scan asks for.
     *ladder* is climbed by one step where the same fault is back, within *window_days*, after its action was carried out;
     it is the same one where the facts of *same* (or `observed`) are, too.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
 
     def mark(function: F) -> F:
-        names = tuple(aliases), tuple(ladder), window_days, tuple(same), tuple(kinds)
+        names = tuple(aliases), tuple(ladder), window_days, tuple(same), tuple(kinds), imported
         function.__gpuscan__ = Mark(action, source, wanted, urgency, impact, shared, jobs, *names)  # type: ignore[attr-defined]
         return function
 
@@ -240,8 +246,9 @@ def _check(path: str, function: Any) -> Check:
     told = f"{function.__name__}({', '.join(names)})"
     if len(subjects) != 1 or subjects[0] not in SUBJECTS or names[0] != subjects[0]:
         raise UsageError(f"{path}: {told}: wants one subject ({', '.join(SUBJECTS)}), then profile")
-    if not set(mark.kinds) <= set(KINDS) or (mark.kinds and subjects[0] != "change"):
-        raise UsageError(f"{path}: {told}: kinds={mark.kinds!r}: of a change they are {', '.join(KINDS)}, others have none")
+    if not set(mark.kinds) <= set(KINDS.get(subjects[0], ())):
+        known = ", ".join(KINDS.get(subjects[0], ())) or "none"
+        raise UsageError(f"{path}: {told}: kinds={mark.kinds!r}: those of a {subjects[0]} are {known}")
     text = (function.__doc__ or "").strip()
     if not text:
         raise UsageError(f"{path}: {function.__name__} lacks a docstring: its first line is the check's title")

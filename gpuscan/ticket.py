@@ -171,7 +171,9 @@ def _finding(document: Mapping[str, Any], finding: Mapping[str, Any]) -> dict[st
 
 def _happened(document: Mapping[str, Any], finding: Mapping[str, Any]) -> str | None:
     """Return when an incident's first line was logged (UTC, to a second or so), where boot and uptime are known."""
-    since_s = [row["value"] for row in finding.get("evidence", ()) if row["fact"].endswith(".first_s")]
+    label = finding["subject"].partition(":")[2]
+    stamps = [one.get("first_s") for one in document.get("incidents", ()) if one["label"] == label]
+    since_s = [stamp for stamp in stamps if stamp is not None]
     started, uptime_s = document["run"]["started_at"], document["host"].get("uptime_s")
     if not finding["subject"].startswith("incident:") or not since_s or not started or uptime_s is None:
         return None

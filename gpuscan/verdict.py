@@ -13,17 +13,25 @@ from gpuscan.facts import Node, Unread, is_unread
 from gpuscan.lens import Book, look
 from gpuscan.outcome import HARMLESS, Action, Finding, Report, Result, Status, conclude, worst_action
 from gpuscan.profile import Profile, ProfileLens
-from gpuscan.reported import parts_of, plain
+from gpuscan.reported import incidents_of, parts_of, plain
 from gpuscan.slots import of_the_slot
 from gpuscan.suite import Check, call
 
-NOUNS = {"gpu": "NVIDIA card", "port": "InfiniBand port", "incident": "incident", "node": "node", "change": "such part"}
+NOUNS = {
+    "gpu": "NVIDIA card",
+    "port": "InfiniBand port",
+    "incident": "incident",
+    "node": "node",
+    "change": "such part",
+    "service": "service",
+}
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]
 OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
     "driver.confidential_compute", "driver.flavour", "gpu.compute_mode", "gpu.persistence", "gpu.slots", "gpu.vbios",
     "infiniband.firmware", "infiniband.hcas", "kernel.gpudirect_rdma", "kernel.modules", "limits.temperature_spread_c",
 )  # fmt: skip
+LISTS = ("gpus", "ports", "app_errors", "complaints")
 EVERY_CARD_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no card lacks these
 
 
@@ -65,16 +73,17 @@ def judge(case: Case) -> Report:
         action=worst_action(results),
         blind_spots=_blind_spots(results),
         notes=case.notes,
+        incidents=incidents_of(case.node),
         held=hold.after(held, results, parts, case.run, case.node),
     )
 
 
 def _run(case: Case, needs: Needs) -> list[Result]:
     results: list[Result] = []
-    swaps_only = all(one.subject == "change" for one in case.checks)
+    all_silent = all(_is_silent(one, case.node) for one in case.checks)
     for one in case.checks:
-        if one.subject == "change" and not case.node.changes:  # a scan by itself has no word on swaps
-            results += [_not_compared(one)] if swaps_only else []
+        if _is_silent(one, case.node):
+            results += [_of_another_input(one)] if all_silent else []
             continue
         reason = _left_out(one, case)
         if reason:
@@ -89,8 +98,15 @@ def _run(case: Case, needs: Needs) -> list[Result]:
     return results
 
 
-def _not_compared(one: Check) -> Result:
-    return Result(one.id, "node", None, Status.SKIP, one.title, "does not apply: nothing was compared (gpuscan diff does that)")
+def _is_silent(one: Check, node: Node) -> bool:
+    """Tell whether a check has no word here: on swaps in a scan by itself, on what only other tools' output tells in any scan."""
+    return (one.subject == "change" and not node.changes) or (one.mark.imported and not node.imported)
+
+
+def _of_another_input(one: Check) -> Result:
+    compared = "nothing was compared (gpuscan diff does that)"
+    way = compared if one.subject == "change" else "no scan asks for it, another tool's output tells it"
+    return Result(one.id, "node", None, Status.SKIP, one.title, f"does not apply: {way}")
 
 
 def _left_out(one: Check, case: Case) -> str:
@@ -155,7 +171,7 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str,
 
 def _of_nothing(book: Book) -> bool:
     """Tell whether a check saw nothing but an empty list of parts, which no expectation asked for."""
-    return bool(book.reads) and all(seen.fact in ("gpus", "ports") and not seen.value for seen in book.reads)
+    return bool(book.reads) and all(seen.fact in LISTS and not seen.value for seen in book.reads)
 
 
 def _eased(one: Check, finding: Finding) -> Finding:

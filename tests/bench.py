@@ -5,9 +5,12 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from logs import write_journal
 
 from gpuscan import collectors, commands, profile, suite
 from gpuscan.verdict import Case, judge
@@ -15,6 +18,8 @@ from gpuscan.verdict import Case, judge
 HERE = Path(__file__).resolve().parent
 EIGHT = HERE / "recordings" / "h100-8x-ib.json.gz"
 ROUNDS = 15
+GIGABYTE = 1_000_000_000
+LOGS = {1_000_000: ROUNDS, 100_000_000: ROUNDS, GIGABYTE: 7}  # bytes of a journal: rounds
 
 
 def wall_ms(*command: str) -> Callable[[], float]:
@@ -53,6 +58,40 @@ def judged_per_second() -> float:
     return number / (time.process_time() - start)
 
 
+def log_ratio(gpuscan: str, folder: Path, size: int, rounds: int) -> bool:
+    """Print what `log` takes beside grep's count on one journal, and the most memory that it and its children held."""
+    journal = folder / "journal.log"
+    write_journal(journal, size)
+    ours, theirs, most_kib = [], [], 0
+    grep = ("grep", "-cE", "NVRM|nvidia-nvswitch", str(journal))
+    measured(*grep)  # the file is in the page cache for both
+    for _ in range(rounds):
+        took, kib = measured(gpuscan, "log", str(journal), "--format", "json")
+        ours.append(took)
+        theirs.append(measured(*grep)[0])
+        most_kib = max(most_kib, kib)
+    journal.unlink()
+    ratio_ = statistics.median(ours) / statistics.median(theirs)
+    holds = ratio_ <= 2 or size < GIGABYTE  # below, most of it is the start
+    name = f"log, {size / 1e6:.0f} MB of journal / grep -c"
+    told = f"{statistics.median(ours):.0f} / {statistics.median(theirs):.0f} ms, {most_kib / 1024:.0f} MiB"
+    print(f"{name:<46}{ratio_:6.2f} (a gigabyte: at most 2; {told}) {'ok' if holds else 'TOO SLOW'}")
+    return holds
+
+
+def measured(*command: str) -> tuple[float, int]:
+    """Run a command; return its wall time in ms, and the KiB that the largest of it and its children held at most.
+
+    Its output goes into a pipe: where it goes to /dev/null grep ends with the first line that it finds.
+    """
+    code = "import resource, subprocess, sys, time\n"
+    code += "start = time.perf_counter(); subprocess.run(sys.argv[1:], capture_output=True)\n"
+    code += "print((time.perf_counter() - start) * 1000, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    took, kib = done.stdout.split()
+    return float(took), int(kib)
+
+
 def main() -> int:
     """Measure everything that exists by now, with compiled bytecode as any installation has it."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -66,6 +105,8 @@ def main() -> int:
     rate = judged_per_second()
     good.append(rate >= 100)
     print(f"{'judge, recordings a second on one core':<46}{rate:6.0f} (at least 100) {'ok' if good[-1] else 'TOO SLOW'}")
+    with tempfile.TemporaryDirectory() as folder:
+        good += [log_ratio(gpuscan, Path(folder), size, rounds) for size, rounds in LOGS.items()]
     if _has_driver():
         good.append(_live(gpuscan))
     else:

@@ -475,6 +475,7 @@ def container_of_four() -> Recording:
         log.KMSG: Unread("", "no-permission", "Operation not permitted", 1),
         log.JOURNAL: lacks,
         log.DMESG: Unread("", "no-permission", "dmesg: read kernel buffer failed: Operation not permitted", 1),
+        **dict.fromkeys(log.FILES, lacks),
     }
     hidden = CARDS[4:]
     answers |= {f"file:/proc/driver/nvidia/gpus/{card}/information": lacks for card in hidden}

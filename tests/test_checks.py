@@ -9,7 +9,7 @@ import pytest
 from building import by_subject, demo_node, judged, lost, the
 
 from gpuscan import suite
-from gpuscan.facts import Incident, Node
+from gpuscan.facts import Echo, Incident, Node
 from gpuscan.outcome import Action, Finding, Status
 from gpuscan.profile import load
 from gpuscan.suite import Check
@@ -95,7 +95,12 @@ def test_links_that_are_down_are_numbered_and_links_that_are_missing_are_counted
 
 def xid(**changes: Any) -> Incident:
     unread: Any = lost()
-    whole = Incident("Xid 48 on SXM8", SXM8, "xid", 48, "DBE", "reset-gpu", 1, 1.0, 90.0, "at row 5", (), unread)
+    whole = Incident(
+        label="Xid 48 on SXM8", address=SXM8, part="", kind="xid", code=48, entry="xid:48", name="DBE", action="reset-gpu",
+        because="", impact="correctness", urgency="now", state="mapped", ended="", clean="unknown", listed=True, events=1,
+        times=1, when="at 1 s after boot", first_s=1.0, last_s=90.0, text="at row 5", processes=(), echoes=(), values={},
+        recovery_action=unread,
+    )  # fmt: skip
     return whole._replace(**changes)
 
 
@@ -103,12 +108,14 @@ def xid(**changes: Any) -> Incident:
     ("changes", "message"),
     [
         ({}, "at 1 s after boot: at row 5"),
-        ({"events": 2}, "2 lines from 1 to 90 s after boot: at row 5"),
+        ({"when": "2 lines from 1 s to 90 s after boot"}, "2 lines from 1 s to 90 s after boot: at row 5"),
         ({"text": ""}, "at 1 s after boot: DBE"),
+        ({"because": "RST: Yes"}, "at 1 s after boot: at row 5; RST: Yes"),
         (
-            {"processes": ("python (pid 5)", "sh (pid 6)"), "events": 7},
-            "7 lines from 1 to 90 s after boot, in python (pid 5), sh (pid 6): at row 5",
+            {"echoes": (Echo("Xid 45 on SXM8", "xid", 45, "xid:45", SXM8, "", 3),)},
+            "at 1 s after boot: at row 5; with it Xid 45 on SXM8",
         ),
+        ({"processes": ("python (pid 5)", "sh (pid 6)")}, "at 1 s after boot, in python (pid 5), sh (pid 6): at row 5"),
     ],
 )
 def test_an_xid_in_words(changes: dict[str, Any], message: str) -> None:

@@ -45,6 +45,9 @@ def folder(tmp_path: Path) -> Path:
     report = judging.judged(commands.opened("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
     (tmp_path / "report.json").write_text(renderers.find("json")([report], verbosity=0), "utf-8")
     (tmp_path / "evidence").mkdir()
+    (tmp_path / "kern.log").write_text(
+        "[    0.000000] Linux version 6.8.0 (builder)\n[    9.000000] NVRM: loading NVIDIA UNIX Open Kernel Module\n", "utf-8"
+    )
     story = STORIES["01-right-card"]
     for name, later in (("before", False), ("after", True)):
         save(recorded(story["base"], story[name], later=later), str(tmp_path / f"{name}.json.gz"))
@@ -83,7 +86,9 @@ def test_commands_run(page: str, command: str, folder: Path) -> None:
     if command.startswith("gpuscan history") and done.code == 2:
         assert "no archive yet" in done.err
         return
-    judges = command.startswith(("gpuscan run", "gpuscan judge", "gpuscan diff", "gpuscan swap verify", "gpuscan status"))
+    judges = command.startswith(
+        ("gpuscan run", "gpuscan judge", "gpuscan diff", "gpuscan swap verify", "gpuscan status", "gpuscan log", "journalctl")
+    )
     assert done.code in (VERDICTS if judges else (0,)), done.err
     assert "Traceback" not in done.err
 

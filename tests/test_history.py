@@ -331,3 +331,14 @@ def test_last_json_is_what_it_says(tmp_path: Path, call: Call) -> None:
     (path,) = tmp_path.rglob("last.json")
     assert last.read(str(path)) == json.loads(path.read_text())
     assert last.read(str(tmp_path / "none.json")) is None
+
+
+def test_two_logs_that_name_no_machine_share_no_hold(call: Call, tmp_path: Path) -> None:
+    fault = "[  100.000000] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
+    quiet = "[    0.000000] Linux version 6.8.0 (builder)\n[  100.000000] NVRM: loading NVIDIA UNIX Open Kernel Module\n"
+    for folder, text in (("one", fault), ("other", quiet)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kern.log").write_text(text)
+    state = ("-q", "--state-dir", str(tmp_path / "state"))
+    assert call("log", str(tmp_path / "one" / "kern.log"), *state).code == 30
+    assert call("log", str(tmp_path / "other" / "kern.log"), *state).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from nodes_recordings import base, judged, told
 from program import Call
 
 from gpuscan import collectors
-from gpuscan.collectors.log import JOURNAL, KMSG
+from gpuscan.collectors.log import DMESG, FILES, JOURNAL, KMSG
+from gpuscan.facts import is_unread
 from gpuscan.outcome import Report
 from gpuscan.recording import Recording, patch, save
+from gpuscan.source.child import Places
+from gpuscan.source.host import HostReader
 
 SILENT = "4,9120,90210000000,-;NVRM: Persistence mode is deprecated and will be removed in a future release."
 XID = "NVRM: Xid (PCI:0000:00:07): 119, pid=2024, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU1 GSP!"
@@ -109,3 +113,35 @@ def test_a_silent_rest_of_a_log_is_no_pass_by_itself(journal: Any, tmp_path: Pat
     assert "Verdict: incomplete" in done.out
     save(base("demo"), file)
     assert call("judge", file, "--only", FAULT).code == 0
+
+
+NEITHER = {KMSG: DENIED, JOURNAL: {"error": ["not-found", "No such file or directory", 2]}, DMESG: DENIED}
+
+
+def test_log_files_are_the_last_resort() -> None:
+    recording = patch(base("demo"), NEITHER)
+    assert [key for key in collectors.plan(recording) if key.startswith("log:")] == list(FILES)
+    assert [key for key in collectors.plan(base("demo")) if key.startswith("log:")] == []
+    told_by = {"lines": [[7, f"Feb 23 16:24:18 n kernel: {XID}"]], "total_lines": 9, "first": [None, 1.0], "last": [None, 2.0]}
+    value = {**told_by, "boots": 1, "gaps": 0, "left_out": 0, "whole": False, "kernel": True}
+    missing = dict.fromkeys(FILES, {"error": ["not-found", "No such file or directory", 2]})
+    node = collectors.node(patch(base("demo"), {**NEITHER, **missing, FILES[1]: value}))
+    assert [one.label for one in node.incidents] == ["Xid 119 on SXM8"]
+    assert node.sources["incidents"] == (FILES[1],)
+    unread = collectors.node(patch(base("demo"), {**NEITHER, **missing})).incidents
+    assert is_unread(unread), "and where there is none it is the ring buffer that is missed"
+    assert unread.key == DMESG
+
+
+def test_a_log_file_is_read_from_its_end_and_of_this_boot_only(tmp_path: Path) -> None:
+    place = tmp_path / "var/log"
+    place.mkdir(parents=True)
+    now = time.strftime("%b %e %H:%M:%S", time.gmtime())
+    old = "2001-01-01T00:00:00+00:00 n kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    (place / "kern.log").write_text(f"{old}\n{now} n kernel: {XID}\n", "utf-8")
+    ((key, value, error),) = HostReader(Places(root=str(tmp_path))).answer([FILES[0]])
+    assert (key, error) == (FILES[0], None)
+    assert [row[0] for row in value["lines"]] == [2]
+    ((_, _, lack),) = HostReader(Places(root=str(tmp_path))).answer([FILES[1]])
+    assert lack is not None
+    assert lack[0] == "not-found"

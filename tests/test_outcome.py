@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-
 import pytest
 from building import failing, plain, report_of
 from hypothesis import given
@@ -135,9 +132,6 @@ def test_a_heavier_action_never_has_a_lower_code() -> None:
 
 
 def test_the_words_of_others_are_all_mapped() -> None:
-    rows = json.loads(files("gpuscan.catalogue").joinpath("xid.json").read_text("utf-8"))["xids"]
-    words = {row["class"] for row in rows}
-    assert words <= set(CATALOGUE_WORDS) | {action.value for action in Action}
     assert CATALOGUE_WORDS == {
         "update-software": Action.FIX_CONFIG,
         "contact-support": Action.INVESTIGATE,

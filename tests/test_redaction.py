@@ -251,3 +251,14 @@ def test_what_was_garbled_is_replaced_whole(key: str) -> None:
     assert "MT77" not in after.get(key)
     strange = redacted(Recording({}, ["*"], [Reading(key, ["a", 7, None])]))
     assert strange.get(key) == ["a", 7, None]
+
+
+def test_what_lspci_prints_of_a_device_keeps_no_serial_number() -> None:
+    key, line = (
+        "run:lspci -vvvs 0000:19:00.0",
+        "\t\t[SN] Serial number: MT2401X00042\n\tDevice Serial Number 9c-63-c0-ff-ff-12-34-56\n",
+    )
+    hidden = redacted(Recording({}, ["*"], [Reading(key, line)])).get(key)
+    assert "MT2401X00042" not in hidden
+    assert "12-34-56" not in hidden
+    assert "[SN] Serial number: " in hidden

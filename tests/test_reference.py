@@ -112,7 +112,7 @@ NONSENSE = {
     ("checks", "show", "memory.no_row_remap_faild"): f"did you mean {ONE}",
     ("checks", "show", "zzzz"): "no check is called 'zzzz': known checks: ",
     ("checks", "list", "--checks", "/no/such"): "/no/such: No such file or directory",
-    ("explain", "xid", "48"): "what can be explained is exit [CODE], check [ID] and hold",
+    ("explain", "xdi", "48"): "what can be explained is xid, sxid, dcgm and exit [CODE], check [ID] and hold",
     ("explain", "check", "memory"): "no check is called 'memory'",
     ("explain", "exit", "5"): "gpuscan never exits with '5'",
     ("explain", "exit", "²"): "gpuscan never exits with '²'",

@@ -107,9 +107,12 @@ UNFIT = {
     "any name": ('@check(action=Action.REBOOT)\ndef test_x(gpu, **more):\n    """True."""', r"gpu, \*more"),
     "kinds of nothing": (
         '@check(action=Action.REBOOT, kinds=("gpus",))\ndef test_x(change):\n    """True."""',
-        r"test_x\(change\): kinds=\('gpus',\): of a change they are gpu, nic",
+        r"test_x\(change\): kinds=\('gpus',\): those of a change are gpu, nic",
     ),
-    "kinds of a card": ('@check(action=Action.REBOOT, kinds=("gpu",))\ndef test_x(gpu):\n    """True."""', "others have none"),
+    "kinds of a card": (
+        '@check(action=Action.REBOOT, kinds=("gpu",))\ndef test_x(gpu):\n    """True."""',
+        "those of a gpu are none",
+    ),
     "async": ('@check(action=Action.REBOOT)\nasync def test_x(gpu):\n    """True."""', "async or yields"),
     "yields": ('@check(action=Action.REBOOT)\ndef test_x(gpu):\n    """True."""\n    yield', "async or yields"),
     "partial": ("from functools import partial\ntest_x = partial(print)", "no plain function"),

@@ -45,7 +45,12 @@ def with_gpu(node: Node, label: str, **changes: Any) -> Node:
 
 def incident(address: str, code: int, action: str = "inspect") -> Incident:
     unread: Any = lost()
-    return Incident(f"Xid {code} on {address}", address, "xid", code, "NAME", action, 1, 1.0, 1.0, "text", (), unread)
+    return Incident(
+        label=f"Xid {code} on {address}", address=address, part="", kind="xid", code=code, entry=f"xid:{code}", name="NAME",
+        action=action, because="", impact="availability", urgency="now", state="mapped", ended="", clean="unknown",
+        listed=True, events=1, times=1, when="at 1 s after boot", first_s=1.0, last_s=1.0, text="text", processes=(),
+        echoes=(), values={}, recovery_action=unread,
+    )  # fmt: skip
 
 
 def statuses(report: Any, check: str) -> dict[str, Status]:

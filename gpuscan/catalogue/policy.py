@@ -1,6 +1,5 @@
 """What NVIDIA asks for before it takes a part back: by check, area or Xid, each with its source."""
 
-import json
 import re
 from functools import cache
 from typing import NamedTuple
@@ -18,9 +17,9 @@ class Policy(NamedTuple):
 
 @cache
 def _document() -> "dict[str, dict[str, dict[str, str]]]":
-    from importlib.resources import files
+    from gpuscan.catalogue import document
 
-    return dict(json.loads(files(__package__).joinpath("policy.json").read_text("utf-8")))
+    return document("policy")
 
 
 def general() -> Policy:

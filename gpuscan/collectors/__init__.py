@@ -1,6 +1,6 @@
 """From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of them."""
 
-from gpuscan.collectors import fabric, gpu, host, kernel, log, past, storage
+from gpuscan.collectors import fabric, gpu, host, kernel, log, past, service, storage
 from gpuscan.facts import Node
 from gpuscan.recording import Recording
 
@@ -26,6 +26,11 @@ def again(known: Recording) -> list[str]:
     return [key for area in (fabric, gpu) for key in area.again(known)]
 
 
+def notes(recording: Recording) -> list[str]:
+    """Return in sentences what a reader of this recording's report should know of how it was read."""
+    return log.notes(recording)
+
+
 def node(recording: Recording) -> Node:
     """Make the node's facts of a recording: a pure function, the same for a live scan and a replay."""
     sources: dict[str, tuple[str, ...]] = {}
@@ -46,4 +51,5 @@ def node(recording: Recording) -> Node:
         incidents=incidents,
         past=past.facts(recording, sources),
         sources=sources,
+        **service.told(recording, sources),
     )

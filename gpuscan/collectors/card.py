@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuscan.collectors.reading import count, counter, flag, integer, take, text
+from gpuscan.collectors.reading import count, counter, flag, integer, offered, take, text, told
 from gpuscan.facts import (
     Aer,
     ClockReasons,
@@ -65,12 +65,12 @@ class Group(NamedTuple):
 
 def _mode(value: Any) -> Mode:
     current, pending = value
-    return Mode(flag(current), flag(pending))
+    return Mode(told(flag, current), told(flag, pending))
 
 
 def _rows(value: Any) -> RemappedRows:
     correctable, uncorrectable, pending, failed = value
-    return RemappedRows(count(correctable), count(uncorrectable), flag(pending), flag(failed))
+    return RemappedRows(told(count, correctable), told(count, uncorrectable), told(flag, pending), told(flag, failed))
 
 
 def _spares(value: Any) -> SpareRows:
@@ -79,20 +79,27 @@ def _spares(value: Any) -> SpareRows:
 
 def _repair(value: Any) -> Repair:
     channel, cluster = value
-    return Repair(flag(channel), flag(cluster))
+    return Repair(told(flag, channel), told(flag, cluster))
 
 
 BUCKETS = ("L2", "Sm", "Pcie", "Mcu", "Other")
 
 
 def _sram(value: Any) -> Sram:
-    hit = [name for name in BUCKETS if count(value[f"aggregateUncBucket{name}"])]
+    buckets = {name: told(count, value[f"aggregateUncBucket{name}"]) for name in BUCKETS}
     return Sram(
-        count(value["volatileUncParity"]) + count(value["volatileUncSecDed"]),
-        count(value["aggregateUncParity"]) + count(value["aggregateUncSecDed"]),
-        flag(value["bThresholdExceeded"]),
-        ", ".join(hit),
+        _both(value["volatileUncParity"], value["volatileUncSecDed"]),
+        _both(value["aggregateUncParity"], value["aggregateUncSecDed"]),
+        told(flag, value["bThresholdExceeded"]),
+        ", ".join(name for name, errors in buckets.items() if not is_unread(errors) and errors),
     )
+
+
+def _both(first: Any, second: Any) -> Any:
+    """Add two counts; of which one is not told the other is a proof only where it is not 0."""
+    counts = [told(count, value) for value in (first, second)]
+    known = sum(number for number in counts if not is_unread(number))
+    return known or next((number for number in counts if is_unread(number)), known)
 
 
 def _fabric(value: Any) -> Fabric:
@@ -255,6 +262,10 @@ GROUPS = (
     ),
 )
 CLOCKS = Ask("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", count, since=535, twice=True)
+TOLD = (  # what only an imported text tells of: no scan asks for these
+    Ask("busy_percent", "nvmlDeviceGetUtilizationRates", lambda value: count(value["gpu"])),
+    Ask("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
+)
 LINK_COUNT = Ask("nvlinks", FIELD, count, ",91,0")
 LINK = (
     Ask("active", FIELD, _active, ",165,"),
@@ -279,6 +290,7 @@ EVERY = tuple(sorted((*OWN, *(ask for group in GROUPS for ask in group.asks), CL
 def facts(recording: Recording, address: str) -> dict[str, Any]:
     """Return the facts of one card that come from this table."""
     found = {ask.fact: ask.fact_of(recording, address) for ask in OWN}
+    found |= {ask.fact: offered(recording, ask.key(address), ask.parse) for ask in TOLD}
     for group in GROUPS:
         found[group.fact] = group.record(*(ask.fact_of(recording, address) for ask in group.asks))
     found["nvlinks"] = _links(recording, address)
@@ -288,7 +300,7 @@ def facts(recording: Recording, address: str) -> dict[str, Any]:
 
 def sources(address: str) -> dict[str, tuple[str, ...]]:
     """Return the readings behind each fact of one card, by the fact's path within it."""
-    found: dict[str, tuple[str, ...]] = {ask.fact: (ask.key(address),) for ask in (*OWN, CLOCKS, LINK_COUNT)}
+    found: dict[str, tuple[str, ...]] = {ask.fact: (ask.key(address),) for ask in (*OWN, *TOLD, CLOCKS, LINK_COUNT)}
     found |= {f"{group.fact}.{ask.fact}": (ask.key(address),) for group in GROUPS for ask in group.asks}
     for number, asks in enumerate(LINK_ASKS):
         found |= {f"nvlinks[{number}].{ask.fact}": (ask.key(address),) for ask in asks}

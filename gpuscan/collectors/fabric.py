@@ -109,10 +109,12 @@ def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
     sources["ports"] += tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/link_layer" for port in ports)
     sources["ethernet_ports"] = sources["ports"]
     for port in ports:
-        if is_unread(port.link_layer):
+        if is_unread(port.link_layer) and port.link_layer.kind != "not-recorded":
             return port.link_layer, port.link_layer  # it may be one of those that are missed, or one of no concern
     # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by their own checks.
-    kept, others = ([port for port in ports if port.link_layer == layer] for layer in ("InfiniBand", "Ethernet"))
+    # A text that does not tell the layer is taken to speak of InfiniBand.
+    others = [port for port in ports if not is_unread(port.link_layer) and port.link_layer == "Ethernet"]
+    kept = [port for port in ports if port not in others]
     active = sum(port.state == "ACTIVE" for port in kept)
     states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in kept)
     for path, listing in (("ports", kept), ("ethernet_ports", others)):

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from gpuscan.collectors import card
-from gpuscan.collectors.kernel import INIT, NVML_COUNT, access
+from gpuscan.collectors import bus, card
+from gpuscan.collectors.kernel import INIT, NVML_COUNT, UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, take, text
 from gpuscan.facts import Driver, Gpu, Unread, is_unread
@@ -12,6 +12,7 @@ from gpuscan.recording import Recording
 
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
+TOLD = "import:cards"  # the cards that an imported text speaks of; by index where it gives no address
 NVIDIA = "10DE"
 UNTOLD: Any = Unread("", "not-found", "the kernel log was not asked")  # log.facts fills it in
 CALLS = tuple(ask for ask in card.EVERY if not ask.call.startswith("/"))
@@ -113,6 +114,10 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
     if (is_unread(found) or not found) and _enumerated(recording):
         found = _enumerated(recording)
         sources["gpus"] = (NVML_COUNT, *_by_index(recording))
+    told = take(recording, TOLD, names)
+    if not is_unread(told):
+        found = tuple(dict.fromkeys([*(() if is_unread(found) else found), *told]))
+        sources["gpus"] = (*sources["gpus"], TOLD)
     if is_unread(found):
         return found
     cards = [_card(recording, address, driver) for address in sorted(found)]
@@ -130,7 +135,8 @@ def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
     return Gpu(
         address=address,
         label=_label(answers, slot, address),
-        device_id=take(recording, uevent, lambda value: _identity(value)["PCI_ID"].lower()),
+        device_id=take(recording, uevent, _device_id),
+        bus=bus.link(recording, address),
         kernel_driver=take(recording, uevent, lambda value: _identity(value).get("DRIVER", "")),
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,
@@ -139,6 +145,12 @@ def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
         logged_uuid=UNTOLD,
         **answers,
     )
+
+
+def _device_id(value: Any) -> Any:
+    """`PCI_ID=10DE:2335` is 10de:2335; lspci may name a card without its number."""
+    found = _identity(value)["PCI_ID"].lower()
+    return Unread("", "not-recorded", "lspci names no device id here") if found.endswith(":") else found
 
 
 def _label(answers: dict[str, Any], slot: Any, address: str) -> str:
@@ -168,9 +180,9 @@ def _physical_slot(recording: Recording, address: str) -> Any:
 
 def _access(recording: Recording, address: str, driver: Driver) -> Any:
     """Tell whether the driver can talk to the card: by its handle, then by what its calls answered."""
-    if is_unread(driver.access):
-        return driver.access
     handle = recording.get(_handle(address))
+    if is_unread(driver.access) or (is_unread(handle) and handle.kind == "not-recorded"):
+        return handle if not is_unread(driver.access) and driver.access == "ok" else driver.access
     if is_unread(handle):
         if driver.access == "timed-out" and handle.kind == "blocked-behind":
             return handle  # another card made NVML hang: this one was never asked
@@ -179,6 +191,9 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
         if handle.kind == "not-found" or handle.code in (6, 28):
             hidden = _hidden(recording, address)
             return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "lost"
+        if handle.code == UNKNOWN_ERROR:
+            hidden = _hidden(recording, address)
+            return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "unopened"
         return access(handle)
     if handle is not True:
         return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
@@ -212,5 +227,6 @@ def _book(gpu: Gpu, sources: Sources) -> None:
     uevent = f"file:{PCI}/{address}/uevent"
     sources[f"{path}.device_id"] = sources[f"{path}.kernel_driver"] = (uevent,)
     sources[f"{path}.access"] = (INIT, _handle(address))
+    bus.book(path, address, sources)
     sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)
     sources.update({f"{path}.{fact}": keys for fact, keys in card.sources(address).items()})

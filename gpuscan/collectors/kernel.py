@@ -17,7 +17,8 @@ NVML_VERSION = "nvml:nvmlSystemGetNVMLVersion()"
 CUDA_VERSION = "nvml:nvmlSystemGetCudaDriverVersion()"
 
 # NVML's return code of nvmlInit, and what it means for everything behind it.
-INIT_ACCESS = {9: "not-loaded", 12: "no-library", 15: "lost", 16: "reset-required", 18: "mismatch"}
+UNKNOWN_ERROR = 999
+INIT_ACCESS = {UNKNOWN_ERROR: "failed", 9: "not-loaded", 12: "no-library", 15: "lost", 16: "reset-required", 18: "mismatch"}
 KIND_ACCESS = ("timed-out", "lost", "reset-required")
 WORD_ACCESS = {  # and where a recording has its words only
     "driver not loaded": "not-loaded",

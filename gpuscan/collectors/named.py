@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpuscan.collectors.incidents import PCI, Record, pci_address
 from gpuscan.collectors.reading import Sources
 from gpuscan.facts import Unread, is_unread
+from gpuscan.kernellog.address import PCI, pci_address
+from gpuscan.kernellog.record import Record
 
 AT = rf"NVRM: GPU at (?:PCI:)?{PCI}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"
 BOARD = r"NVRM: GPU Board Serial Number: (?P<serial>[0-9A-Za-z]+)\s*$"  # may be empty, or [N/A]
@@ -40,7 +41,8 @@ def told(records: Sequence[Record]) -> Names:
     names: Names = {}
     open_: list[tuple[str, float]] = []  # cards named whose serial number may follow
     waiting = ("", 0.0)  # a serial number whose card comes next
-    for at_s, message in records:
+    for record in records:
+        at_s, message = record.at_s or 0.0, record.message
         if not any(word in message for word in WORDS):
             continue
         open_ = [(address, since_s) for address, since_s in open_ if at_s - since_s <= TOGETHER_S]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuscan.facts import Counter, Unread, is_unread
-from gpuscan.recording import Recording
+from gpuscan.recording import UNTOLD, Recording
 
 Sources = dict[str, tuple[str, ...]]
 
@@ -62,6 +62,16 @@ def driver_branch(recording: Recording) -> int:
         if hit:
             return int(hit[1])
     return 0
+
+
+def offered(recording: Recording, key: str, parse: Callable[[Any], Any]) -> Any:
+    """Return the parsed value of a key that no scan asks for: where no imported text gave it, it was not recorded."""
+    return take(recording, key, parse) if key in recording else Unread(key, "not-recorded", "no scan asks for it")
+
+
+def told(parse: Callable[[Any], Any], value: Any) -> Any:
+    """Parse one of several values; one that an imported text does not tell is Unread."""
+    return Unread("", "not-recorded", "this input does not tell it") if value == UNTOLD else parse(value)
 
 
 def text(value: Any) -> str:

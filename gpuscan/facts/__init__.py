@@ -7,6 +7,7 @@ from gpuscan.facts.change import Amount, Change, Compared
 from gpuscan.facts.fabric import Port
 from gpuscan.facts.gpu import (
     Aer,
+    BusLink,
     ClockReasons,
     Counter,
     EccErrors,
@@ -26,8 +27,9 @@ from gpuscan.facts.gpu import (
     Throttled,
 )
 from gpuscan.facts.host import Host
-from gpuscan.facts.kernel import Driver, Incident, KernelLog
+from gpuscan.facts.kernel import Driver, Echo, Incident, KernelLog
 from gpuscan.facts.past import Boot, Fault, Held, Past, Seen, Tried
+from gpuscan.facts.service import AppError, Service
 from gpuscan.facts.storage import Disk, Firmware
 from gpuscan.facts.unread import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 
@@ -37,7 +39,9 @@ __all__ = [
     "READING_KINDS",
     "Aer",
     "Amount",
+    "AppError",
     "Boot",
+    "BusLink",
     "Change",
     "ClockReasons",
     "Compared",
@@ -45,6 +49,7 @@ __all__ = [
     "Disk",
     "Driver",
     "EccErrors",
+    "Echo",
     "Fabric",
     "Fault",
     "Firmware",
@@ -65,6 +70,7 @@ __all__ = [
     "Repair",
     "RetiredPages",
     "Seen",
+    "Service",
     "SpareRows",
     "Sram",
     "Temperature",
@@ -83,7 +89,8 @@ class Node(NamedTuple):
     run Ethernet; *disks* the NVMe disks; *firmware* what was imported of the BMC's list; *kernel_modules* the names in
     /proc/modules; *past* is what the archive knew of this machine; *sources* maps a fact's path to its readings.
     *before* is the node of an earlier recording, *changes* what became of each part since; a node that is compared with
-    nothing has none.
+    nothing has none. *services* and *app_errors* are what an imported text tells of services and programs, *complaints*
+    what nvidia-smi said instead of an answer; *imported* that all of it comes from other tools' output.
     """
 
     host: Host
@@ -101,3 +108,7 @@ class Node(NamedTuple):
     sources: Mapping[str, tuple[str, ...]]
     before: Any = Unread("", "not-recorded", "not compared with another recording")
     changes: tuple[Change, ...] = ()
+    services: tuple[Service, ...] = ()
+    app_errors: tuple[AppError, ...] = ()
+    complaints: tuple[str, ...] = ()
+    imported: bool = False

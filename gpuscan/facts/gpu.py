@@ -148,6 +148,17 @@ class Fabric(NamedTuple):
     misconfigured: int
 
 
+class BusLink(NamedTuple):
+    """The card's PCIe link as sysfs or lspci shows it: whether the card answers on the bus at all, the lanes in use, whether
+    both ends have more of them (*narrow*), and the grave errors that are latched in its AER status (`SDES`, `DLP`).
+    """
+
+    answers: bool
+    width: int
+    narrow: bool
+    latched: tuple[str, ...]
+
+
 class Process(NamedTuple):
     """A program that computes on the card."""
 
@@ -159,7 +170,8 @@ class Gpu(NamedTuple):
 
     *device_id* reads `10de:2335`; *module_id* is the board's module number, *physical_slot* the chassis slot and
     *root_port* the PCIe root port above the card; *recovery_action* is NVML field 230 (0 none, 1 reset, 2 reboot,
-    3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7 system reboot); *logged_serial* and *logged_uuid* are
+    3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7 system reboot); *busy_percent* is how much of the time
+    a program ran on it, *link_generation* the highest PCIe generation that both ends have; *logged_serial* and *logged_uuid* are
     what the driver logged of the card when it failed: a dead card tells no more.
     """
 
@@ -203,5 +215,8 @@ class Gpu(NamedTuple):
     clock_reasons: ClockReasons
     throttled: Throttled
     performance_state: int
+    busy_percent: int
+    link_generation: int
+    bus: BusLink
     logged_serial: str
     logged_uuid: str

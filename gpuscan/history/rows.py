@@ -1,5 +1,6 @@
 """What of a run goes into last.json and into the archive, and whose it is."""
 
+import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -39,10 +40,16 @@ def whose(recording: Recording) -> Whose:
     return Whose(key, ids, boot_id, float(made_at) if isinstance(made_at, (int, float)) else time.time())
 
 
+def fingerprint(recording: Recording) -> str:
+    """Return what tells this recording from another of the same machine and time."""
+    data = repr([recording.meta.get("made_at"), *((reading.key, reading.value, reading.error) for reading in recording)])
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 def _by_card(recording: Recording) -> str:
     """Name a machine that tells nothing of itself by its first card: two such machines must not share a hold."""
     serials = sorted(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))  # noqa: SIM118
-    return next((f"card:{serial}" for key in serials if (serial := real(recording.get(key)))), "unknown")
+    return next((f"card:{serial}" for key in serials if (serial := real(recording.get(key)))), f"unknown:{fingerprint(recording)}")
 
 
 def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -> dict[str, Any]:

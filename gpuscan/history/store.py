@@ -11,7 +11,7 @@ from gpuscan.facts import Held, Unread
 from gpuscan.history import last
 from gpuscan.history.archive import BACK_DAYS, DAY_S, MOST_FAULTS, Archive
 from gpuscan.history.place import StateError, locked, replace, set_aside
-from gpuscan.history.rows import Whose, document_of, parts_of, row_of
+from gpuscan.history.rows import Whose, document_of, fingerprint, parts_of, row_of
 from gpuscan.outcome import Action, Report
 from gpuscan.recording import Reading, Recording, save
 from gpuscan.renderers.json_ import document
@@ -45,7 +45,7 @@ class Store:
         """
         self._recording = recording
         self._open()
-        self._fingerprint = _fingerprint(recording)
+        self._fingerprint = fingerprint(recording)
         rows = self._past()
         now_s = self.owner.at_s
         self.wants_the_sel = any(fault["action"] == Action.POWER_CYCLE.value for fault in rows["faults"])
@@ -212,12 +212,6 @@ class Store:
                 os.unlink(old)
         except (OSError, GpuscanError) as error:
             raise StateError(str(error)) from None
-
-
-def _fingerprint(recording: Recording) -> str:
-    """Return what tells this recording from another of the same machine and time."""
-    data = repr([recording.meta.get("made_at"), *((reading.key, reading.value, reading.error) for reading in recording)])
-    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 NOTHING: dict[str, Any] = {"runs": 0, "faults": [], "tried": [], "boots": [], "parts": []}

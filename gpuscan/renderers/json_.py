@@ -61,6 +61,7 @@ def document(report: Report) -> dict[str, Any]:
         **changes,
         "checks": [_result(result) for result in report.results],
         "findings": [_finding(r, f) for r in report.results for f in r.findings],
+        "incidents": list(report.incidents),
         "hold": summary(report.held),
         "measurements": list(report.measurements),
         "blind_spots": list(report.blind_spots),

@@ -90,7 +90,7 @@ def _models(cards: Sequence[Mapping[str, Any]], *, listed: bool) -> str:
     """Name the cards by model; one that does not answer is of its siblings' model if its device id is theirs."""
     models: dict[str, list[str]] = {}
     for card in cards:
-        models.setdefault(str(card["device_id"]), []).append(card["name"] or "")
+        models.setdefault(str(card["device_id"] or "card of NVIDIA's"), []).append(card["name"] or "")
     told = [f"{len(names)} x {max(names) or device_id}" for device_id, names in models.items()]
     return ", ".join(told) or ("no NVIDIA card" if listed else "cards not read")
 

@@ -13,6 +13,7 @@ from gpuscan.source.keys import SWEEPS
 
 MOST_BYTES = 8 * 1024 * 1024
 CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines tell all that is asked of it
+CLOCKS_APART_S = 120.0  # a log's clock may be set after the boot
 VPD_BYTES = 1024  # a card's serial number stands in the beginning, and each word of it takes the card a moment
 ERRNO_KINDS = {
     1: "no-permission",
@@ -83,6 +84,24 @@ class HostReader:
         finally:
             os.close(descriptor)
 
+    def log(self, path: str) -> dict[str, Any]:
+        """Read the end of a log file: what matters of this boot's lines."""
+        from gpuscan.kernellog.keeping import kept, value_of
+
+        descriptor, mode = self._open(path)
+        try:
+            if not stat.S_ISREG(mode):
+                raise OSError(22, "not a regular file")
+            size = os.fstat(descriptor).st_size
+            os.lseek(descriptor, max(size - MOST_BYTES, 0), os.SEEK_SET)
+            data = _read(descriptor, MOST_BYTES)
+        finally:
+            os.close(descriptor)
+        lines = data.split(b"\n")[1 if size > MOST_BYTES else 0 :]
+        booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        found = kept(enumerate(lines, 1), since_s=booted_s - CLOCKS_APART_S)
+        return value_of(found, len(lines), lines[:1000], lines[-1000:])
+
     def run(self, command: str) -> str:
         """Run a fixed command, without a shell; the last of its output is kept."""
         if self.root:
@@ -111,6 +130,7 @@ class HostReader:
         "dir": listing,
         "link": link,
         "kmsg": ring,
+        "log": log,
         "run": run,
     }
 

@@ -3,8 +3,9 @@
 # Usage: tests/device/show.sh OUTPUT_FOLDER; run from the top of the tree, PYTHONPATH holding what is not installed.
 set -u
 out=$1
+export GPUSCAN_STATE_DIR=$(mktemp -d)
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
-gpuscan() { python3 -m gpuscan "$@"; }
+gpuscan() { GPUSCAN_STATE_DIR=$(mktemp -d) python3 -m gpuscan "$@"; } # each call with a past of its own: no hold of another
 say() { printf '\n===== %s\n' "$*"; }
 try() { say "gpuscan $*"; gpuscan "$@"; echo "exit code $?"; }
 times() { # the median wall time of seven runs, in ms

@@ -1,0 +1,32 @@
+"""The kernel's own words on the machine around the cards: memory, PCIe, network, disks, stuck processors and programs."""
+
+from typing import Any
+
+from gpuscan import Action, Incident, check, fail, warn
+from gpuscan.sentences import sentence
+from gpuscan.suite import WARN_ONLY
+
+
+@check(
+    action=Action.INVESTIGATE,
+    kinds=("host",),
+    needs="xid.log_covers_this_boot",
+    source="the kernel's drivers; each kind of line has its own source: gpuscan explain",
+    same=("observed",),
+)
+def test_no_host_fault_is_logged(incident: Incident) -> None:
+    """The kernel logged no fault of the host in this boot that asks for anything.
+
+    What healthy fleets show every day (corrected errors, a job that ran out of its own memory) only warns.
+    """
+    action = Action(incident.action)
+    if action is Action.NONE:
+        return
+    message = sentence(incident)
+    details: dict[str, Any] = {"observed": incident.entry, "urgency": incident.urgency, "impact": incident.impact}
+    if action in WARN_ONLY:
+        warn(message, action=action, **details)
+    elif incident.ended:
+        warn(f"{message}; history, as {incident.ended} came after it", action=Action.MONITOR, **details)
+    else:
+        fail(message, action=action, **details)

@@ -1,0 +1,50 @@
+"""Services, programs' errors and nvidia-smi's complaints: read from imported texts only."""
+
+from typing import Any
+
+from gpuscan.collectors.reading import Sources, names, take
+from gpuscan.facts import AppError, Service, is_unread
+from gpuscan.recording import Recording
+
+UNIT = "service:"
+CUDA = "text:cuda"
+COMPLAINT = "text:nvidia-smi"
+
+
+def services(recording: Recording, sources: Sources) -> tuple[Service, ...]:
+    """Make a record of each unit that was told of; what of it makes no sense is Unread."""
+    units = [key for key in recording.keys() if key.startswith(UNIT)]  # noqa: SIM118
+    sources.update({f"services[{key.removeprefix(UNIT)}]": (key,) for key in units})
+    return tuple(_service(recording, key) for key in units)
+
+
+def _service(recording: Recording, key: str) -> Service:
+    words = take(recording, key, lambda value: {name: _word(value[name]) for name in Service._fields[1:]})
+    facts: list[Any] = [words if is_unread(words) else words[name] for name in Service._fields[1:]]
+    return Service(key.removeprefix(UNIT), *facts)
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return value
+
+
+def app_errors(recording: Recording, sources: Sources) -> Any:
+    """Return what programs said; nobody asked a program during a scan, and then there is nothing."""
+    sources["app_errors"] = (CUDA,)
+    if CUDA not in recording:
+        return ()
+    return take(recording, CUDA, lambda rows: tuple(AppError(int(code), _word(text)) for code, text in rows))
+
+
+def complaints(recording: Recording, sources: Sources) -> Any:
+    """Return what nvidia-smi said instead of an answer, where somebody ran it by hand."""
+    sources["complaints"] = (COMPLAINT,)
+    return take(recording, COMPLAINT, names) if COMPLAINT in recording else ()
+
+
+def told(recording: Recording, sources: Sources) -> dict[str, Any]:
+    """Return the node's facts of this module."""
+    made = {"services": services, "app_errors": app_errors, "complaints": complaints}
+    return {"imported": "imported" in recording.meta, **{fact: make(recording, sources) for fact, make in made.items()}}

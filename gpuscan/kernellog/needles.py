@@ -1,0 +1,36 @@
+"""What a line must hold to matter: so that a gigabyte is searched by grep, and only the rest is read."""
+
+import re
+
+# Shapes that grep -E and Python read alike. One that begins with a capital or a rare letter costs the search little, one
+# that begins with a frequent letter much.
+NEEDLES = (
+    "NVRM", "nvidia-nvswitch", "nvidia-nvlink", "nvidia.peermem", "nv_peer_mem", "nvidia 0", "nvidia[:_]", "nouveau", "nccl",
+    "NVSwitch", "SXid", "nfoROM", "nv-fabricmanage", "ERROR\\] \\[tid", "n't match with", "SystemNotReady",
+    "SYSTEM_NOT_READY", "not yet initialized",
+    "Linux version ", "Boot [0-9a-f]+ --", "Reboot --", "Booting Linux on", "Loading of ",
+    "Key was rejected", "Required key", "Lockdown: ", "Direct firmware load", "vfio-pci 0",
+    "AER: ", "PCIe ", "DPC: ", "Link Down", "Card not present", "Surprise Down", "ACS ?Viol",
+    "ning failed", "naccessible", "not ready [0-9]",
+    "DMAR: ", "IO_PAGE_FAULT", "EDAC", "Hardware Error", "Machine [Cc]heck", "MCE: ",
+    "Uncorrected", "CMCI", "SError", "Memory failure",
+    "Core temperature", "Package temperature", "zone[0-9]+: ", "x5_c", "x5_ib", "Port module",
+    "nvme", "ve with [0-9]+ out of", "non-fresh", "Disk failure", "I/O error", "Medium Error",
+    "k_update_request", "yond end of device",
+    "JBD2: ", "XFS ", "EXT[34]-fs", "BTRFS", "Remounting ", "nfs: ", "NFS: ", "LustreError",
+    "Out of memory", "Killed process", "Memory cgroup out", "CONSTRAINT_", "GFP_",
+    "BUG[: ]", "Unable to handle", "nvalid opcode", "RCU_GP_",
+    "LOCKUP", "INFO: task", "INFO: rcu", "Kernel panic", "Oops", "n fault", "gfault at ",
+    "VFS: ", "nf_conntrack: ", "neighbor table", "ntroller in ",
+    "Missed ", "ntk:? [0-9 ]*messages dropped", "ks suppressed",
+)  # fmt: skip
+NEEDLE = re.compile("|".join(NEEDLES))
+# And these lines belong to others: continuations, journald's messages in bytes, the full stamps of `dmesg --human`.
+CONTEXT = ("^[ \t]", 'MESSAGE" ?: ?\\[', "^\\[[A-Z][a-z][a-z][ 0-9][0-9] [0-9][0-9]:")
+PATTERN = "|".join((*NEEDLES, *CONTEXT))  # all lines that a reading needs, beside the line before each
+FOUND = re.compile(PATTERN.encode())
+
+
+def needed(line: bytes) -> bool:
+    """Tell whether a line is one of those: what grep tells, for where there is no grep."""
+    return FOUND.search(line) is not None

@@ -1,0 +1,11 @@
+"""An incident in one sentence, as the checks of the log tell it."""
+
+from gpuscan.facts import Incident
+
+
+def sentence(incident: Incident) -> str:
+    """Return when it happened, in which programs, what the log says, why it asks for what it does, and what came with it."""
+    by = f", in {', '.join(incident.processes)}" if incident.processes else ""
+    because = f"; {incident.because}" if incident.because else ""
+    echoes = f"; with it {', '.join(echo.label for echo in incident.echoes)}" if incident.echoes else ""
+    return f"{incident.when}{by}: {incident.text or incident.name}{because}{echoes}"
