@@ -1,4 +1,4 @@
-"""The project's tasks: `nox -s tests lint types package bench`; each makes its own environment."""
+"""The project's tasks: `nox -s tests lint types package bench kernels`; each makes its own environment."""
 
 import glob
 import os
@@ -56,6 +56,21 @@ def bench(session: nox.Session) -> None:
     """Print the ratios of the design's section 10, all measured in this run."""
     session.install("-e", ".[dev]")
     session.run("python", "tests/bench.py", *session.posargs)
+
+
+@nox.session
+def kernels(session: nox.Session) -> None:
+    """Compile the burn-in kernels for every architecture and compare with those of the package; `-- --write` replaces them.
+
+    No GPU is needed. Not in CI: Triton is large. ptxas 12.9 is taken for all, or CUDA 12 drivers would refuse the cubins.
+    """
+    session.install("triton==3.9.0", "nvidia-cuda-nvcc-cu12==12.9.86", "numpy>=2")
+    find = "import nvidia.cuda_nvcc as it; print(it.__path__[0])"
+    ptxas = os.path.join(session.run("python", "-c", find, silent=True).strip(), "bin", "ptxas")
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"TRITON_PTXAS_PATH": ptxas, "TRITON_PTXAS_BLACKWELL_PATH": ptxas, "TRITON_CACHE_DIR": folder}
+        env |= {"TRITON_DISABLE_LINE_INFO": "1", "TRITON_DEFAULT_FP_FUSION": "1", "PYTHONPATH": os.getcwd()}
+        session.run("python", "-m", "gpuscan.burnin.kernels.build", *session.posargs, env=env)
 
 
 @nox.session
