@@ -109,7 +109,7 @@ def judged(recording: Recording, file: str, plan: Plan, beside: Callable[[Node],
     case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy)
     report = judge(case)._replace(measurements=measured(node))
     if "imported" in recording.meta:
-        report = _relative(report)
+        report = _relative(report, node)
     if report.exit_code >= FAILED:
         report = report._replace(notes=(*report.notes, *_on_history(node, file)))
     return _partial(report) if "ended_by_signal" in recording.meta else report
@@ -130,10 +130,10 @@ def _on_import(recording: Recording) -> list[str]:
     return [f"not recognised, and not judged: {', '.join(unknown[:MOST_NAMED])}{more}"] if unknown else []
 
 
-def _relative(report: Report) -> Report:
-    """An input in which no check found a subject, and of which nothing is unknown, has nothing wrong in it."""
+def _relative(report: Report, node: Node) -> Report:
+    """Ports that are all Ethernet leave no check a subject, and nothing wrong; any other input of which nothing passed is none."""
     unknown = any(result.status is Status.UNKNOWN for result in report.results)
-    if report.exit_code != EXIT_INCOMPLETE or unknown or not report.run["limited_to"]:
+    if report.exit_code != EXIT_INCOMPLETE or unknown or is_unread(node.ethernet_ports) or not node.ethernet_ports:
         return report
     return report._replace(verdict="pass", exit_code=0, complete=True)
 

@@ -243,6 +243,7 @@ CASES = {  # what is pasted; the exit code; what is found
         20,
         {"infiniband.port_is_active": ["port:mlx5_0/1"]},
     ),
+    "lspci, no card": ("00:00.0 Host bridge: Intel Corporation Device 09a2\n00:1f.0 ISA bridge: Intel Corporation C620\n", 3, {}),
     "ibstat, Ethernet": (IBSTAT.format(state="Down", physical="Disabled", rate=40, layer="Ethernet"), 0, {}),
     "ibstatus": (
         "Infiniband device 'mlx5_1' port 1 status:\n\tstate:\t\t 1: DOWN\n\tphys state:\t 2: Polling\n"
