@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import signal
@@ -17,6 +16,7 @@ import fake_cuda
 import pytest
 
 from gpuscan.burnin import driver, lines, memory, worker
+from gpuscan.burnin.wish import installed
 from gpuscan.errors import UsageError
 
 CARD = "0000:1b:00.0"
@@ -209,11 +209,14 @@ def test_a_newer_card_has_memory_tests_and_no_gemm(fake: fake_cuda.Driver, work:
     assert [line["status"] for line in told if line["kind"] == "result"] == ["skip", "pass"]
 
 
-def test_barrier(work: Run) -> None:
-    told = work(one("hbm"), one("pcie"), barrier=True, feed="go\ngo\n")
-    kinds = [line["kind"] for line in told if line["kind"] in ("ready", "result")]
-    assert kinds == ["ready", "result", "ready", "result"]
-    assert work(one("hbm"), barrier=True, code=128 + signal.SIGTERM)[-1]["complete"] is False
+def test_tests_come_line_by_line_until_the_input_ends(work: Run) -> None:
+    """So that a parent lets all cards begin each test together."""
+    feed = "".join(json.dumps(one(name)) + "\n" for name in ("hbm", "pcie"))
+    told = work(one("peer"), more=True, feed=feed)
+    assert [line["test"] for line in told if line["kind"] == "result"] == ["peer", "hbm", "pcie"]
+    assert told[-1] == told[-1] | {"kind": "end", "complete": True}
+    for bad, words in (("no json", "is not JSON"), ('{"test": "hbm", "colour": 1}', "has no 'colour'")):
+        assert words in work(more=True, feed=bad + "\n", code=2)[-1]["text"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_without_a_gpu_the_worker_says_so_plainly() -> None:
     told = json.loads(done.stdout)
     assert done.returncode == 3
     assert told["kind"] == "error"
-    if importlib.util.find_spec("cuda") is None:
+    if not installed():
         assert told["text"] == driver.NO_BINDING
     else:
         assert told["text"].startswith(driver.NO_DRIVER) or told["name"].startswith("CUDA_ERROR")

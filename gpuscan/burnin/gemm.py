@@ -27,8 +27,15 @@ class Shape(NamedTuple):
     words: int
 
 
+class Span(NamedTuple):
+    """How long to multiply; with *pulse_s* load and rest alternate, each for so long."""
+
+    seconds: float
+    pulse_s: float = 0.0
+
+
 def run(card: Card, teller: Teller, test: str, options: dict[str, Any]) -> Outcome:
-    """Run `gemm-exact` or `gemm-stress`: options dtype, seconds, size (of the cube), kernel (`persistent` or `tiled`)."""
+    """Run `gemm-exact` or `gemm-stress`: options dtype, seconds, pulse_s, size (of the cube), kernel (`persistent` or `tiled`)."""
     dtype = options.get("dtype", "bf16")
     if dtype not in WIDTHS:
         return Outcome("unknown", f"no such type: {dtype}; known: {', '.join(WIDTHS)}")
@@ -38,7 +45,7 @@ def run(card: Card, teller: Teller, test: str, options: dict[str, Any]) -> Outco
         return Outcome("skip", f"no {dtype} kernel for {card.name} ({card.arch})")
     with shape(card, dtype, kernel, int(options.get("size", SIZE)), exact) as made:
         work = _exact if exact else _stress
-        return work(card, teller, dtype, made, float(options.get("seconds", 5)))
+        return work(card, teller, dtype, made, Span(float(options.get("seconds", 5)), float(options.get("pulse_s", 0))))
 
 
 def _kernel(card: Card, dtype: str, exact: bool, wanted: str) -> str:
@@ -77,7 +84,7 @@ def multiply(card: Card, made: Shape, target: int) -> None:
     card.launch(made.kernel, count, a=made.a, b=made.b, c=target, m=made.size, n=made.size, k=made.size)
 
 
-def _exact(card: Card, teller: Teller, dtype: str, made: Shape, seconds: float) -> Outcome:
+def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
     """Hash the first result against the constant from a CPU; then each further one bitwise against the first."""
     key = f"{dtype} {made.size}x{made.size}x{made.size}"
     golden = cubins.manifest()["golden"].get(key)
@@ -89,7 +96,7 @@ def _exact(card: Card, teller: Teller, dtype: str, made: Shape, seconds: float) 
     detector.flip(first, made.words // 3, 5)
     hash_proven = f"{detector.digest(first, made.words):016x}" != got
     detector.flip(first, made.words // 3, 5)
-    outcome = _repeat(card, teller, detector, made, first, seconds, {"golden": golden, "got": got})
+    outcome = _repeat(card, teller, detector, made, first, span, {"golden": golden, "got": got})
     if not hash_proven:
         return outcome._replace(status="unknown", text="the hash did not change with a flip that was injected: it proves nothing")
     if outcome.status != "unknown" and got != golden:
@@ -98,17 +105,15 @@ def _exact(card: Card, teller: Teller, dtype: str, made: Shape, seconds: float) 
     return outcome
 
 
-def _stress(card: Card, teller: Teller, dtype: str, made: Shape, seconds: float) -> Outcome:
+def _stress(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
     """Keep the card at its limit; the first result's hash is told, so that cards can be compared with each other."""
     detector, first = Detector(card), card.take(made.result_bytes)
     multiply(card, made, first)
     got = f"{detector.digest(first, made.words):016x}"
-    return _repeat(card, teller, detector, made, first, seconds, {"got": got})
+    return _repeat(card, teller, detector, made, first, span, {"got": got})
 
 
-def _repeat(
-    card: Card, teller: Teller, detector: Detector, made: Shape, first: int, seconds: float, told: dict[str, Any]
-) -> Outcome:
+def _repeat(card: Card, teller: Teller, detector: Detector, made: Shape, first: int, span: Span, told: dict[str, Any]) -> Outcome:
     """Multiply again and again for so long, each result compared with the first one; rates are of the multiplication alone."""
     target = card.take(made.result_bytes)
     card.copy(target, first, made.result_bytes)  # so that the proof does not depend on what is to be proven
@@ -116,8 +121,12 @@ def _repeat(
     rates: list[float] = []
     results, wrong = 1, Found(0, [])
     batch = 4
-    ends_s = time.monotonic() + seconds
+    ends_s = time.monotonic() + span.seconds
+    rests_s = time.monotonic() + span.pulse_s
     while time.monotonic() < ends_s or not rates:
+        if span.pulse_s and time.monotonic() >= rests_s:
+            _rest(teller, span.pulse_s)
+            rests_s = time.monotonic() + span.pulse_s
         spent_s = _batch(card, detector, made, first, target, batch)
         rates.append(2.0 * made.size**3 * batch / spent_s / 1e12)
         results += batch
@@ -133,6 +142,12 @@ def _repeat(
         "tflops_least": round(min(rates), 1),
     }
     return judged(results, "results of a matrix multiplication", wrong.wrong, wrong.first, proven, **numbers)
+
+
+def _rest(teller: Teller, seconds: float) -> None:
+    """Let the power fall: a supply that holds full load may still fail at the step up to it."""
+    teller.beat()
+    time.sleep(seconds)
 
 
 def _batch(card: Card, detector: Detector, made: Shape, first: int, target: int, count: int) -> float:

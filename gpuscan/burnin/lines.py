@@ -9,26 +9,36 @@ from typing import Any, NamedTuple, TextIO
 
 from gpuscan.errors import UsageError
 
-TESTS = ("gemm-exact", "gemm-stress", "memory", "hbm", "pcie", "peer", "hang")  # hang: a drill of a stuck card, nothing else
+TESTS = (
+    "gemm-exact",
+    "gemm-stress",
+    "memory",
+    "hbm",
+    "pcie",
+    "peer",
+    "nccl",
+    "hang",
+)  # hang: a drill of a stuck card, nothing else
 BEAT_S = 1.0
 KNOWN = {
-    "": {"card", "tests", "barrier", "cpus"},
+    "": {"card", "tests", "more", "cpus"},
     "gemm-exact": {"dtype", "seconds", "size", "kernel", "label"},
-    "gemm-stress": {"dtype", "seconds", "size", "kernel", "label"},
+    "gemm-stress": {"dtype", "seconds", "size", "kernel", "label", "pulse_s"},
     "memory": {"patterns", "passes", "fraction", "fade_s", "label"},
     "hbm": {"seconds", "mib", "label"},
     "pcie": {"seconds", "mib", "label"},
     "hang": {"label"},
+    "nccl": {"cards", "ops", "mib", "seconds", "label"},
     "peer": {"peers", "seconds", "mib", "label"},
 }
 
 
 class Plan(NamedTuple):
-    """What a worker is to do: the card's PCI address, the tests in their order, whether each waits for a line, its processors."""
+    """What a worker is to do: the card's PCI address, the tests in their order, whether more come line by line, its processors."""
 
     card: str
     tests: list[dict[str, Any]]
-    barrier: bool = False
+    more: bool = False
     cpus: tuple[int, ...] = ()
 
 
@@ -42,10 +52,24 @@ def plan(text: str) -> Plan:
         raise UsageError("the worker's plan needs 'card' (a PCI address) and 'tests' (a list)")
     _known(found, "", "the worker's plan")
     for test in found["tests"]:
-        if not isinstance(test, dict) or test.get("test") not in TESTS:
-            raise UsageError(f"the worker's plan has an unknown test: {test!r}; known: {', '.join(TESTS)}")
-        _known({name: value for name, value in test.items() if name != "test"}, test["test"], f"the test {test['test']}")
-    return Plan(found["card"], found["tests"], bool(found.get("barrier", False)), tuple(found.get("cpus", ())))
+        _refuse_unknown(test)
+    return Plan(found["card"], found["tests"], bool(found.get("more", False)), tuple(found.get("cpus", ())))
+
+
+def one_more(text: str) -> dict[str, Any]:
+    """Read one further test; UsageError says what is wrong with it."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"a test of the worker's plan is not JSON: {error}") from error
+    _refuse_unknown(found)
+    return dict(found)
+
+
+def _refuse_unknown(test: Any) -> None:
+    if not isinstance(test, dict) or test.get("test") not in TESTS:
+        raise UsageError(f"the worker's plan has an unknown test: {test!r}; known: {', '.join(TESTS)}")
+    _known({name: value for name, value in test.items() if name != "test"}, test["test"], f"the test {test['test']}")
 
 
 def _known(found: dict[str, Any], of: str, where: str) -> None:

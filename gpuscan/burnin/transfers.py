@@ -117,13 +117,14 @@ def _pair(card: Card, other: Card, teller: Teller, size: int, seconds: float) ->
     other.zero(target, size)
     other.wait()
     one = repeated(card, teller, seconds / 2, lambda: card.copy(target, source, size))
+    there.check(target, words, "random", SEED)
     two = repeated(card, teller, seconds / 2, lambda: _exchange(card, other, (target, source), (back, from_other), size))
     there.check(target, words, "random", SEED)
     here.check(back, words, "random", SEED + 1)
     found, returned = there.found(), here.found()
     card.release(source, back)
     numbers = {"direct": direct, "one_way_gbps": _rate(size, one), "both_gbps": _rate(2 * size, two)}
-    return judged(2 * words, "words", found.wrong + returned.wrong, found.first + returned.first, proven, **numbers)
+    return judged(3 * words, "words", found.wrong + returned.wrong, found.first + returned.first, proven, **numbers)
 
 
 def _exchange(card: Card, other: Card, out: tuple[int, int], back: tuple[int, int], size: int) -> None:

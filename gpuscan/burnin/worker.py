@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from gpuscan.burnin import cubins, gemm, memory, transfers
+from gpuscan.burnin import cubins, gemm, memory, nccl, transfers
 from gpuscan.burnin.driver import HUNG, Card, CudaError
-from gpuscan.burnin.lines import Outcome, Plan, Teller, plan
+from gpuscan.burnin.lines import Outcome, Plan, Teller, one_more, plan
 from gpuscan.errors import GpuscanError
 
 STUCK = 4  # exit code where the card did not finish: nothing was freed, that would wait for the card
@@ -79,12 +80,8 @@ def _hello(card: Card, teller: Teller) -> None:
 
 def _all(card: Card, teller: Teller, todo: Plan) -> int:
     """Run the tests in their order; a failure that leaves the card usable ends one test, any other ends the work."""
-    for options in todo.tests:
+    for options in _tests(todo):
         teller.test = options["test"]
-        if todo.barrier:
-            teller.tell("ready")
-            if not sys.stdin.readline():
-                raise Stopped("the end of the plan", signal.SIGTERM)
         began_s = time.monotonic()
         try:
             outcome = _one(card, teller, options)
@@ -103,6 +100,13 @@ def _all(card: Card, teller: Teller, todo: Plan) -> int:
     return 0
 
 
+def _tests(todo: Plan) -> Iterator[dict[str, Any]]:
+    """Yield the tests of the plan, then those that come line by line: so that all cards begin each together."""
+    yield from todo.tests
+    while todo.more and (line := sys.stdin.readline()):
+        yield one_more(line)
+
+
 def _one(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     test = options["test"]
     teller.beat()
@@ -112,7 +116,7 @@ def _one(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
         return memory.run(card, teller, options)
     if test == "hang":
         return _hang(card)
-    return {"hbm": memory.bandwidth, "pcie": transfers.pcie, "peer": transfers.peer}[test](card, teller, options)
+    return {"hbm": memory.bandwidth, "pcie": transfers.pcie, "peer": transfers.peer, "nccl": nccl.run}[test](card, teller, options)
 
 
 def _hang(card: Card) -> Outcome:
@@ -131,4 +135,6 @@ def _result(teller: Teller, options: dict[str, Any], outcome: Outcome, began_s: 
 
 
 if __name__ == "__main__":
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints (NCCL does, where its user says so) is no line of ours
     os._exit(main())  # every line is written; what the driver does at exit would wait for a stuck card

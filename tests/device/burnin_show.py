@@ -215,27 +215,6 @@ def stuck(card: str) -> None:
         )
 
 
-def together(addresses: list[str], seconds: float) -> None:
-    """All cards at once behind a barrier: the same test, the hash of the first result must agree."""
-    tests = [{"test": "gemm-stress", "dtype": "bf16", "seconds": seconds}]
-    children = [begin(address, tests, barrier=True) for address in addresses]
-    for child in children:
-        assert child.stdout is not None
-        while json.loads(child.stdout.readline())["kind"] != "ready":
-            pass
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    hashes = set()
-    for address, child in zip(addresses, children, strict=True):
-        for line in finish(child):
-            if line["kind"] == "result":
-                show(address, line)
-                hashes.add(line["numbers"].get("got"))
-    print(f"hashes of the first result: {hashes}: {'agree' if len(hashes) == 1 else 'DIFFER'}")
-
-
 def main() -> None:
     began, seconds = time.monotonic(), 1.0 if "quick" in sys.argv else 3.0
     subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader"], check=False)
@@ -264,8 +243,6 @@ def main() -> None:
         say("pairs")
         for address in addresses:
             run(address, [{"test": "peer", "peers": [other for other in addresses if other != address]}])
-        say("all cards at once")
-        together(addresses, 2 * seconds)
     say("signals")
     signals(first)
     stuck(first)

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from enum import IntEnum
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,7 @@ class Driver:
         self.next = 1 << 32
         self.calls: list[str] = []
         self.functions: dict[str, dict[str, Any]] = {}
-        self.spent_ms = 0.0
+        self.spent_ms = 5.0
         self.after_write: Callable[[str, int, array[int]], None] = lambda _what, _at, _block: None
         self.deaf: set[str] = set()
         self.failing: dict[str, CUresult] = {}
@@ -87,6 +88,12 @@ class Driver:
     def _cuDeviceGetAttribute(self, attribute: str, device: object) -> tuple[int]:
         return (self.attributes[attribute],)
 
+    def _cuDeviceGetByPCIBusId(self, address: bytes) -> tuple[int]:
+        return (int(address.split(b":")[1], 16),)
+
+    def _cuStreamCreate(self, flags: int) -> tuple[int]:
+        return (7,)
+
     def _cuDriverGetVersion(self) -> tuple[int]:
         return (12080,)
 
@@ -118,7 +125,7 @@ class Driver:
         return (module,)
 
     def _cuEventElapsedTime(self, first: object, last: object) -> tuple[float]:
-        return (5.0,)
+        return (self.spent_ms,)
 
     def _cuEventQuery(self, event: object) -> tuple[()]:
         return ()
@@ -218,10 +225,16 @@ class Driver:
     def _kernel_persistent(self, entry: Any, c: int, m: int, n: int, k: int, **more: int) -> None:
         dtype = entry["variant"].removesuffix("-exact")
         size = {"bf16": 4, "fp16": 4, "fp8": 4}.get(entry["variant"], 0)
-        made = words.product(dtype, m, n, k).tobytes()
+        made = product(dtype, m, n, k)
         self.write("gemm", c, array("Q", made[: len(made) * 2 // size] if size else made))
 
     _kernel_tiled = _kernel_persistent
+
+
+@cache
+def product(dtype: str, m: int, n: int, k: int) -> bytes:
+    """The exact product, which takes Python a while."""
+    return words.product(dtype, m, n, k).tobytes()
 
 
 def pattern(kind: int, seed: int, offset: int, at: int, count: int) -> Iterator[int]:
