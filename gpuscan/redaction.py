@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gpuscan.burnin.tools import is_tool
 from gpuscan.collectors import vpd
 from gpuscan.facts import is_unread
 from gpuscan.recording import Recording, dump, restore
@@ -27,6 +28,10 @@ NAMING = (  # whole values of these readings name a machine or a part
 )
 OWN_FILES = re.compile(r"file:/sys/class/nvme/[^/]*/serial")  # and of these
 LOGGED = re.compile(r"(?:GPU Board Serial Number: |GPU serial number is )([0-9A-Za-z]+)")  # a dead card tells it nowhere else
+TOOLS = re.compile(  # what the programs of a burn-in print: DCGM's serials, nccl-tests' and nvbandwidth's host, perftest's GIDs
+    r'"serial_num"\s*:\s*"([^"]+)"|"GPU Device Serials"\s*:\s*\{([^}]*)\}|"Hostname"\s*:\s*"([^"]+)"'
+    r"|Pid +\d+ on +(\S+) +device|GID: ((?:[0-9a-fA-F]{2,3}:){15}[0-9a-fA-F]{2,3})"
+)
 SHAPES = re.compile(  # and these shapes do so in any text, such as the kernel log
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"  # UUID
     r"|(?<![0-9a-zA-Z])[0-9a-fA-F]{32}(?![0-9a-zA-Z])"  # UUID, machine or boot id without its dashes
@@ -93,12 +98,23 @@ def _names(recording: Recording) -> set[str]:
             found |= set(LOGGED.findall(json.dumps(reading.value)))
         if reading.key.startswith("log:"):
             found |= _hosts(reading.value)
+        if is_tool(reading.key) and isinstance(reading.value, dict):
+            found |= _printed(str(reading.value.get("stdout")))
         if reading.key.endswith("/vpd"):
             found |= {name for name in [_serial_in(reading.value)] if name}
         if _is_naming(reading.key):
             value = str(reading.value).strip().removeprefix("GPU-")
             found |= {value, value.partition(".")[0]} if reading.key == HOSTNAME else {value}
     return {value for value in found if len(value) >= SHORTEST and value.lower() not in NO_NAMES}
+
+
+def _printed(text: str) -> set[str]:
+    """Return the serial numbers, hosts and GIDs that a program of the burn-in printed."""
+    found = set()
+    for serial, serials, host, name, gid in TOOLS.findall(text):
+        found |= {serial, gid, *re.findall(r':\s*"([^"]+)"', serials)}
+        found |= {form for word in (host, name) for form in (word, word.partition(".")[0])}
+    return found
 
 
 def _hosts(value: Any) -> set[str]:

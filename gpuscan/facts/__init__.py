@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gpuscan.facts.burnin import BurnTest, Load, Rate, Word
 from gpuscan.facts.change import Amount, Change, Compared
 from gpuscan.facts.fabric import Port
 from gpuscan.facts.gpu import (
@@ -41,6 +42,7 @@ __all__ = [
     "Amount",
     "AppError",
     "Boot",
+    "BurnTest",
     "BusLink",
     "Change",
     "ClockReasons",
@@ -58,6 +60,7 @@ __all__ = [
     "Host",
     "Incident",
     "KernelLog",
+    "Load",
     "Mode",
     "Node",
     "NvLink",
@@ -66,6 +69,7 @@ __all__ = [
     "Port",
     "Power",
     "Process",
+    "Rate",
     "RemappedRows",
     "Repair",
     "RetiredPages",
@@ -77,6 +81,7 @@ __all__ = [
     "Throttled",
     "Tried",
     "Unread",
+    "Word",
     "is_unread",
 ]
 
@@ -90,7 +95,8 @@ class Node(NamedTuple):
     /proc/modules; *past* is what the archive knew of this machine; *sources* maps a fact's path to its readings.
     *before* is the node of an earlier recording, *changes* what became of each part since; a node that is compared with
     nothing has none. *services* and *app_errors* are what an imported text tells of services and programs, *complaints*
-    what nvidia-smi said instead of an answer; *imported* that all of it comes from other tools' output.
+    what nvidia-smi said instead of an answer; *imported* that all of it comes from other tools' output. *tests* are those of
+    a burn-in, none without one.
     """
 
     host: Host
@@ -112,3 +118,4 @@ class Node(NamedTuple):
     app_errors: tuple[AppError, ...] = ()
     complaints: tuple[str, ...] = ()
     imported: bool = False
+    tests: tuple[BurnTest, ...] = ()

@@ -18,20 +18,21 @@ class Word(NamedTuple):
 class Rate(NamedTuple):
     """A measured speed. *label* is its key in a profile's `burnin` (`gemm_bf16_tflops`, `peer_one_way_gbps`), unit included.
 
-    *again* is what a second try measured after a pause, not recorded where the first was good enough; *usual* the median of
+    *again* is what a second try measured after a pause, empty where the first was good enough; *usual* the median of
     this node's cards in the same test, not recorded for one card alone.
     """
 
     label: str
     value: float
-    again: float
+    again: tuple[float, ...]
     usual: float
 
 
 class Load(NamedTuple):
     """What the card showed during a test, once a second: the highest temperatures, mean and highest power, median SM clock.
 
-    *usual_core_c* is the median of this node's cards in the same test. Shares are of the samples, 0 to 1: how many
+    *usual_core_c* is the median of this node's cards in the same test; *slowdown_c*, *memory_max_c* and *limit_w* are the card's
+    own limits. Shares are of the samples, 0 to 1: how many
     showed that reason for lower clocks. *pcie_generation* and *pcie_width* are the highest seen. *sm_active*,
     *tensor_active* and *dram_active* are mean shares of the time by GPM (NVML, Hopper and newer), 0 to 1.
     """
@@ -53,17 +54,22 @@ class Load(NamedTuple):
     sm_active: float
     tensor_active: float
     dram_active: float
+    slowdown_c: int
+    memory_max_c: int
+    limit_w: float
 
 
 class BurnTest(NamedTuple):
     """One test of the burn-in on one card (*card* is its label), or from it to another (*to*).
 
-    *label* reads `SXM1 stress-bf16`, `SXM1 peer SXM2` or `node dcgmi-diag`; *kind* is exact, stress, memory, hbm, pcie, peer,
-    nccl or tool; *hot* tells that the card had been heated before. *ended* is `ran`, or how it ended instead: `stuck`,
-    `lost` (the card failed: *text* has CUDA's words) or `failed` (a tool said so). *operations* counts what was compared,
-    *what* names it; *mismatches* were wrong, *mismatches_again* in the repetition that follows a mismatch (not recorded
-    without one). *hash* is of a full-entropy product, *common_hash* what most cards got for it. *grown* are the card's
-    error counters that rose meanwhile, *logged* the kernel's lines on it, *remap_pending* whether it now waits for a reset.
+    *label* reads `SXM1 stress-bf16`, `SXM1 peer SXM2` or `node dcgmi-diag`; *kind* is open (the card could not be used), exact,
+    stress, pulse, memory, hbm, pcie, peer, nccl or tool; *hot* tells that the card had been heated before. *ended* is `ran`, or
+    how it ended instead: `stuck`, `lost` (the card failed: *text* has CUDA's words, *error* its name for it) or `failed`
+    or `warned` (a tool said so: *text* is what it said, *action* what the code that it gave asks for in DCGM's catalogue, empty
+    where it gave none). *operations* counts what was compared, *what* names it; *mismatches* were wrong, *mismatches_again* in the
+    repetition that follows a mismatch (empty without one). *hash* is of a full-entropy product, *common_hash* what most cards
+    got for it. *grown* are the card's error counters that rose meanwhile, *logged* the kernel's lines on it, *remap_pending*
+    whether it now waits for a reset.
     """
 
     label: str
@@ -75,10 +81,11 @@ class BurnTest(NamedTuple):
     seconds: float
     ended: str
     text: str
+    error: str
     what: str
     operations: int
     mismatches: int
-    mismatches_again: int
+    mismatches_again: tuple[int, ...]
     words: tuple[Word, ...]
     hash: str
     common_hash: str
@@ -87,3 +94,4 @@ class BurnTest(NamedTuple):
     grown: tuple[Amount, ...]
     logged: tuple[str, ...]
     remap_pending: bool
+    action: str = ""
