@@ -5,16 +5,32 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gpuscan.facts import Change, Gpu, Incident, Node, Port, Service
+    from gpuscan.facts import BurnTest, Change, Gpu, Incident, Node, Port, Service
     from gpuscan.lens import odd, read
     from gpuscan.outcome import Action
     from gpuscan.profile import Profile
     from gpuscan.suite import check, fail, warn
 
-__all__ = ["Action", "Change", "Gpu", "Incident", "Node", "Port", "Profile", "Service", "check", "fail", "odd", "read", "warn"]
+__all__ = [
+    "Action",
+    "BurnTest",
+    "Change",
+    "Gpu",
+    "Incident",
+    "Node",
+    "Port",
+    "Profile",
+    "Service",
+    "check",
+    "fail",
+    "odd",
+    "read",
+    "warn",
+]
 
 _HOME = {
     "Action": "gpuscan.outcome",
+    "BurnTest": "gpuscan.facts",
     "Change": "gpuscan.facts",
     "Gpu": "gpuscan.facts",
     "Incident": "gpuscan.facts",

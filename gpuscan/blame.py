@@ -25,7 +25,7 @@ def blamed(result: Result, finding: Finding, parts: Parts, kinds: Mapping[str, s
 
     *kinds* are those of compared parts, by slot.
 
-    The culprits are named as cards or ports are; an incident is no part, but happened to the one at its address.
+    The culprits are named as cards or ports are; an incident or a test is no part, but happened to the one at its address.
     """
     if finding.culprits:
         named = [_part(parts, "slot", name) for name in finding.culprits]
@@ -33,7 +33,7 @@ def blamed(result: Result, finding: Finding, parts: Parts, kinds: Mapping[str, s
     if result.subject == "node":
         return []
     kind, _, name = result.subject.partition(":")
-    part = _part(parts, "address", result.address) if kind in ("incident", "change") else _part(parts, "slot", name)
+    part = _part(parts, "address", result.address) if kind in ("incident", "change", "test") else _part(parts, "slot", name)
     return [_target(part or {"address": result.address}, f"{kinds.get(name, kind)}:{name}")]
 
 

@@ -9,6 +9,7 @@ from gpuscan.errors import UsageError
 from gpuscan.facts import Counter, Gpu, Node, is_unread
 
 FEWEST_TO_FOLD = 3
+FLOOR_SHARE = 0.85  # of the median: cards differ by 5 %, and a fault that matters by more than 10 %
 CAPABILITIES = profile.schema()["properties"]["capabilities"]["items"]["enum"]
 
 
@@ -42,6 +43,7 @@ def _one(node: Node) -> dict[str, Any]:
         "gpu": gpu,
         "driver": {"version": _floor(node.driver.module_version), "flavour": _plain(node.driver.flavour)},
         "infiniband": _infiniband(node),
+        "burnin": _floors(node),
         "capabilities": _capabilities(cards),
     }
 
@@ -89,6 +91,21 @@ def _shared(key: str, pairs: Sequence[tuple[str, Any]]) -> Any:
         told = ", ".join(f"{label} {value}" for label, value in pairs)
         raise UsageError(f"the cards differ in {key} ({told}): mend the node before its profile is captured")
     return pairs[0][1]
+
+
+def _floors(node: Node) -> dict[str, Any]:
+    """Return so much of each measured speed's median as the floor; nothing where no card was exercised.
+
+    Of a node's cards at the same test the best try of each counts. What is not among a profile's keys is left out.
+    """
+    measured: dict[str, list[float]] = {}
+    for test in () if is_unread(node.tests) else node.tests:
+        for rate in () if is_unread(test.rates) else test.rates:
+            measured.setdefault(rate.label, []).append(max((rate.value, *rate.again)))
+    floors = {label: round(FLOOR_SHARE * sorted(values)[len(values) // 2], 1) for label, values in measured.items()}
+    known = profile.schema()["properties"]["burnin"]["properties"]
+    nccl = {label: floor for label, floor in floors.items() if " " in label}
+    return {label: floor for label, floor in floors.items() if label in known and floor} | ({"nccl": nccl} if nccl else {})
 
 
 def _infiniband(node: Node) -> dict[str, Any]:

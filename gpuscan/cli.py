@@ -30,6 +30,10 @@ def run(
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
+    level: opt.Level = "passive",
+    duration: opt.Duration = "",
+    checkpoint: opt.Checkpoint = None,
+    force: opt.Force = False,
     node_context: opt.Context = "idle",
     format_: opt.ReportFormat = "text",
     output: opt.Output = None,
@@ -43,8 +47,9 @@ def run(
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = 0,
 ) -> None:
-    """Scan this node once and judge it."""
+    """Scan this node once, exercise its cards where --level asks for it, and judge it."""
     from gpuscan import commands, remembering
+    from gpuscan.burnin.wish import wished
     from gpuscan.history import place
     from gpuscan.judging import Wanted, busy
     from gpuscan.output import Shown, report_files
@@ -57,9 +62,10 @@ def run(
     folder = "" if no_history or (replay and not state_dir) else place.state_dir(state_dir or "")
     memory = remembering.memory(folder, tried, settle)
     if replay:
-        commands.refuse_with_replay(record, root, driver_root, collect_on_fail)
+        commands.refuse_with_replay(record, root, driver_root, collect_on_fail, level)
         _end(commands.judge([replay], want, show, memory))
-    machine = Machine(context.obj, root, driver_root or "", deadline)
+    wish = wished(level, duration, checkpoint or "", force=force, busy=want.busy)
+    machine = Machine(context.obj, root, driver_root or "", deadline, wish=wish)
     _end(commands.run(machine, want, show, record or "", memory, collect_on_fail or ""))
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gpuscan.options import Deadline, DriverRoot, Format, Output, Root, Settings
+from gpuscan.options import Deadline, DriverRoot, Force, Format, Level, Output, Root, Settings
 
 app = typer.Typer(help="List, show, validate, compare and capture profiles.", no_args_is_help=True)
 
@@ -61,9 +61,13 @@ def profile_capture(
     root: Root = "/",
     driver_root: DriverRoot = None,
     deadline: Deadline = 180.0,
+    level: Level = "passive",
+    force: Force = False,
 ) -> None:
-    """Write the profile of this node, or of recordings, that are known to be good."""
+    """Write the profile of this node, or of recordings, that are known to be good; with a level, its speeds' floors, too."""
     from gpuscan import commands
+    from gpuscan.burnin.wish import wished
     from gpuscan.scanning import Machine
 
-    raise typer.Exit(commands.capture(recordings, Machine(None, root, driver_root or "", deadline), output or ""))
+    wish = wished(level, "", "", force=force)
+    raise typer.Exit(commands.capture(recordings, Machine(None, root, driver_root or "", deadline, wish=wish), output or ""))

@@ -121,6 +121,8 @@ def verify(
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
+    level: opt.Level = "",
+    force: opt.Force = False,
     state_dir: opt.StateDir = None,
     format_: opt.ReportFormat = "text",
     output: opt.Output = None,
@@ -130,8 +132,12 @@ def verify(
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = 0,
 ) -> None:
-    """Judge the node beside what it was when the swap began; only a pass lifts the hold."""
+    """Judge the node beside what it was when the swap began, and exercise its cards; only a pass lifts the hold.
+
+    The level is quick where the burn-in is installed (extra `burnin`), else passive.
+    """
     from gpuscan import remembering, swapping
+    from gpuscan.burnin.wish import usual, wished
     from gpuscan.comparing import Wish
     from gpuscan.history import place
     from gpuscan.judging import Wanted, busy
@@ -141,6 +147,7 @@ def verify(
     want = Wanted(profile, settings, checks=checks, busy=busy(node_context))
     wish = Wish(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
     show = Shown(format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report))
-    machine = Machine(None, root, driver_root or "", deadline, cables=True)
+    load = wished(level or usual(), "", "", force=force, busy=want.busy)
+    machine = Machine(None, root, driver_root or "", deadline, cables=True, wish=load)
     memory = remembering.memory(place.state_dir(state_dir or ""), tried, settle)
     raise typer.Exit(swapping.verify(machine, want, memory, wish, show))

@@ -73,9 +73,12 @@ def _collected(recording: Recording, report: Report, directory: str, machine: Ma
         complain(f"gpuscan: {error}")
 
 
-def refuse_with_replay(record: str | None, root: str, driver_root: str | None, evidence: str | None = None) -> None:
+def refuse_with_replay(
+    record: str | None, root: str, driver_root: str | None, evidence: str | None = None, level: str = "passive"
+) -> None:
     """Raise UsageError for options that only a scan of this machine can follow."""
-    flags = (("--record", record), ("--collect-on-fail", evidence), ("--root", root != "/"), ("--driver-root", driver_root))
+    scan = (("--record", record), ("--collect-on-fail", evidence), ("--root", root != "/"), ("--driver-root", driver_root))
+    flags = (*scan, ("--level", level != "passive"))
     for flag, value in flags:
         if value:
             raise UsageError(f"{flag} goes with a scan of this machine, and --replay makes none: leave one of them out")
@@ -157,7 +160,7 @@ def capture(files: Sequence[str], machine: Machine, file: str) -> int:
     """Write the profile of good nodes; a node that a bundled profile or the common checks fail is refused."""
     from gpuscan.capture import captured
 
-    recordings = [opened(file) for file in files] if files else [scan(machine, None)[0]]
+    recordings = [opened(file) for file in files] if files else [_exercised(machine)]
     nodes = []
     for name, recording in zip(files or ["this node"], recordings, strict=True):
         node = collectors.node(recording)
@@ -165,6 +168,17 @@ def capture(files: Sequence[str], machine: Machine, file: str) -> int:
         nodes.append(node)
     output.write(captured(nodes), file)
     return 0
+
+
+def _exercised(machine: Machine) -> Recording:
+    recording, stopped = scan(machine, None)
+    if machine.wish.level != "passive" and not stopped:
+        from gpuscan.exercising import exercised
+
+        stopped = exercised(machine, recording, judging.prepare(Wanted()))
+    if stopped:
+        raise UsageError("the scan was ended by a signal: nothing is captured of half a scan")
+    return recording
 
 
 def _refuse_unfit(name: str, node: Node) -> None:

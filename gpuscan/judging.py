@@ -11,7 +11,7 @@ from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.facts import Node, is_unread
 from gpuscan.kernellog.address import pci_address
 from gpuscan.measurements import measured
-from gpuscan.outcome import EXIT_INCOMPLETE, FAILED, Report, Status
+from gpuscan.outcome import EXIT_INCOMPLETE, FAILED, LEVELS, Report, Status
 from gpuscan.recording import Recording
 from gpuscan.verdict import Case, judge
 
@@ -152,11 +152,11 @@ def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, A
     return {
         "started_at": _utc(meta.get("made_at")),
         "duration_s": meta.get("duration_s"),
-        "level": "passive",
+        "level": level_of(recording),
         "recording": os.fsencode(file).decode("utf-8", "surrogateescape") or None,  # readable whatever the locale is
         "synthetic": bool(meta.get("synthetic")),
         "context": "busy" if want.busy else "idle",
-        "drill": False,
+        "drill": meta.get("drill") is True,
         "ended_by_signal": meta.get("ended_by_signal"),
         "scope": list(recording.scope) if not want.gpus else [f"gpus: {want.gpus}"],
         "selected": list(want.only),
@@ -164,10 +164,17 @@ def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, A
     }
 
 
+def level_of(recording: Recording) -> str:
+    """Return the level at which the recording's cards were exercised."""
+    level = recording.meta.get("level")
+    return str(level) if level in LEVELS else LEVELS[0]
+
+
 def _limits(recording: Recording, want: Wanted) -> list[str]:
     """Return in words what keeps a judgement from being one of the whole node."""
     limits = [f"--{word} {selector}" for word, given in (("only", want.only), ("skip", want.skip)) for selector in given]
     limits += [f"--gpus {want.gpus}"] if want.gpus else []
+    limits += ["a drill: tests were changed on purpose"] if recording.meta.get("drill") is True else []
     if "imported" in recording.meta:
         return limits + list(recording.meta["imported"]["kinds"])
     if not recording.covers(CARDS):

@@ -98,6 +98,21 @@ Deadline = Annotated[
     float,
     typer.Option("--deadline", metavar="SECONDS", min=1.0, max=86400.0, help="the report comes by then", callback=_finite),
 ]
+Level = Annotated[
+    str,
+    typer.Option("--level", metavar="L", help="passive only reads; quick (2 min), medium (9 min), long (90 min) load the cards"),
+]
+Duration = Annotated[str, typer.Option("--duration", metavar="D", help="with --level long: go on for so long (24h, 3d)")]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep there what a burn-in has done; one that was ended goes on from it",
+        callback=given("--checkpoint"),
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="load the cards although other programs compute on them")]
 Root = Annotated[
     str,
     typer.Option("--root", metavar="DIR", help="read /proc, /sys, /dev and /etc below this folder", callback=given("--root")),

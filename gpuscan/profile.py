@@ -16,7 +16,7 @@ from gpuscan.suite import bundled, refuse_writable
 SITE = "/etc/gpuscan"
 BASE = "default"
 LARGEST = 1 << 20
-TABLES = ("gpu.slots",)  # a mapping that is one expectation, and no branch of others
+TABLES = ("gpu.slots", "burnin.nccl")  # a mapping that is one expectation, and no branch of others
 DEEPEST = 8
 
 
@@ -197,6 +197,8 @@ def _set(profile: Profile, settings: Sequence[str]) -> Profile:
                 raise UsageError(f"--set {setting}: no such key; {near_misses(path, keys, 'keys')}")
             if depth < len(parents):
                 branch = branch[key]
+        if parents == ["burnin"]:  # whoever sets a floor vouches for it
+            branch["estimates"] = [name for name in branch["estimates"] if name != last]
         branch[last] = text if text[:1] in MARKS else yamlfile.load(text or "null", f"--set {path}")[0]
     yamlfile.validate(data, {}, "--set " + " --set ".join(settings), schema())
     return profile._replace(data=data)

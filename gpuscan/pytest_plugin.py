@@ -36,6 +36,9 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     return item
 
 
+OF_ANOTHER_INPUT = ("change", "test")  # subjects that a recording of a passive scan has none of
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put in each check's place one test a result."""
@@ -55,11 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _results(replay: str, profile: str, items: "list[CheckItem]") -> dict[str, list[Result]]:
     """Judge as `gpuscan run --replay` does, by the bundled checks and all those in the folders of *items*.
 
-    A check on what changed has an empty list, for one recording alone is compared with nothing; so has one on imported texts.
+    A check on what changed has an empty list, for one recording alone is compared with nothing; so has one on
+    imported texts, and one on a burn-in where there was none.
     """
     folders = {os.path.realpath(item.path.parent) for item in items} - {os.path.realpath(suite.bundled("checks"))}
     plan = judging.prepare(judging.Wanted(profile=profile, checks=sorted(folders)))
-    by_check: dict[str, list[Result]] = {one.id: [] for one in plan.checks if one.subject == "change" or one.mark.imported}
+    by_check: dict[str, list[Result]] = {one.id: [] for one in plan.checks if one.subject in OF_ANOTHER_INPUT or one.mark.imported}
     for result in judging.judged(commands.opened(replay), replay, plan).results:
         by_check.setdefault(result.check, []).append(result)
     return by_check

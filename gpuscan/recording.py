@@ -46,6 +46,11 @@ class Recording:
         """Append one reading."""
         self._by_key.setdefault(reading.key, []).append(reading)
 
+    def widen(self, patterns: Iterable[str]) -> None:
+        """Set out to read more: keys that match *patterns*, too."""
+        self.scope = (*self.scope, *patterns)
+        self._covered = None
+
     def __contains__(self, key: str) -> bool:
         return key in self._by_key
 
@@ -247,7 +252,8 @@ def patch(recording: Recording, changes: Mapping[str, Any], log: Iterable[str] =
 
     A change is a value, `{"error": [kind, text]}` (a return code may follow), or None to remove the reading from the recording;
     it holds for every reading of its key. `{"samples": [a, b]}` gives the key as many readings as there are changes in the
-    list, and `{"growth": n}` two: its first value, and that value grown by n.
+    list, and `{"growth": n}` two: its first value, and that value grown by n; `{"with": {…}}` changes only these keys of an object.
+    `{"phase": p, "value": v}` or `{"phase": p, "growth": n}` adds one reading more, in that phase.
     A glob changes every key that matches; a key without a wildcard that was never asked is added.
     """
     kept = [reading for key in recording.keys() for reading in _changed(recording.all(key), changes)]  # noqa: SIM118
@@ -272,10 +278,22 @@ def _sampled(readings: list[Reading], change: Any) -> list[Reading]:
     first, last = readings[0], readings[-1]
     if isinstance(change, dict) and set(change) == {"growth"}:
         change = {"samples": [first.value, _grown(first.value, change["growth"])]}
+    if isinstance(change, dict) and "phase" in change and len(change) == 2:
+        value = change["value"] if "value" in change else _grown(last.value, change["growth"])
+        kept = readings if last.value is not None or last.error is not None else []
+        return [*kept, last._replace(value=value, error=None, phase=change["phase"])]
+    if isinstance(change, dict) and set(change) == {"with"}:
+        change = _with(last.value, change["with"])
     if isinstance(change, dict) and set(change) == {"samples"}:
         places = [first, *(last for _ in change["samples"][1:])]
         return [_as_changed(reading, sample) for reading, sample in zip(places, change["samples"], strict=True)]
     return [_as_changed(reading, change) for reading in readings]
+
+
+def _with(value: Any, changes: Any) -> Any:
+    if not isinstance(value, dict) or not isinstance(changes, dict):
+        return changes
+    return value | {name: _with(value.get(name), change) for name, change in changes.items()}
 
 
 def _grown(value: Any, by: int) -> Any:

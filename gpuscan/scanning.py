@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from gpuscan import judging, remembering
+from gpuscan.burnin.wish import Wish
 from gpuscan.errors import UsageError
 from gpuscan.judging import Wanted
 from gpuscan.outcome import Report
@@ -15,10 +16,13 @@ LATER = ("gpuscan.diagnose", "gpuscan.kernellog.events", "gpuscan.history.store"
 SETTLE_PAUSE_S = 5.0  # between two scans of a node that is still settling
 
 
+PASSIVE = Wish()
+
+
 class Machine(NamedTuple):
     """A live scan: the one that began at start (or None), the roots to read below, the seconds it may take.
 
-    *cables* asks for the far end of each port, too.
+    *cables* asks for the far end of each port, too; *wish* is the burn-in that follows the scan.
     """
 
     scanner: Any
@@ -26,6 +30,7 @@ class Machine(NamedTuple):
     driver_root: str
     deadline_s: float
     cables: bool = False
+    wish: Wish = PASSIVE
 
 
 def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
@@ -70,9 +75,15 @@ def settled(machine: Machine, plan: judging.Plan, memory: remembering.Memory) ->
             _add_sel(recording, machine)
         report = judging.judged(recording, "", plan)
         if stopped or report.exit_code == 0 or time.monotonic() >= ends_s:
-            return recording, stopped, report, store
+            break
         machine = machine._replace(scanner=None)
         time.sleep(min(SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
+    if machine.wish.level != PASSIVE.level and not stopped:
+        from gpuscan.exercising import exercised
+
+        stopped = exercised(machine, recording, plan)
+        report = judging.judged(recording, "", plan)
+    return recording, stopped, report, store
 
 
 def _add_sel(recording: Recording, machine: Machine) -> None:

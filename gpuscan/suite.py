@@ -19,8 +19,9 @@ F = TypeVar("F", bound=Callable[..., None])
 KINDS = {
     "change": ("gpu", "nic", "cable", "disk", "firmware", "node"),
     "incident": ("xid", "sxid", "nvrm", "host"),
+    "test": ("open", "exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl", "tool"),
 }
-SUBJECTS = ("node", "gpu", "port", "incident", "service", "change")
+SUBJECTS = ("node", "gpu", "port", "incident", "service", "change", "test")
 LATE = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR  # calling such a function does not run it
 WARN_ONLY = (Action.NONE, Action.MONITOR, Action.RESTART_APP)
 
@@ -86,7 +87,7 @@ def check(
     *action* is what fixes a failure; *source* who says so; *needs* the checks whose failure explains this one's;
     *urgency* `now` or `next-idle`; *shared* False for a card's own flag, which no shared cause can set;
     *jobs* True for what running jobs cause, which only warns on a busy node; *kinds* which changes (gpu, nic,
-    cable, disk, firmware, node) or incidents (xid, sxid, nvrm, host) it looks at, all of them where it names none;
+    cable, disk, firmware, node), incidents (xid, sxid, nvrm, host) or tests of a burn-in it looks at; all where it names none;
     *imported* True for what only another tool's output tells and no scan asks for.
     *ladder* is climbed by one step where the same fault is back, within *window_days*, after its action was carried out;
     it is the same one where the facts of *same* (or `observed`) are, too.
@@ -278,7 +279,7 @@ def _in_order(checks: dict[str, Check]) -> tuple[Check, ...]:
             place(checks[need], (*above, one.id))
         done.setdefault(one.id, one)
 
-    for one in checks.values():
+    for one in sorted(checks.values(), key=lambda one: one.subject == "test"):  # what was exercised comes after what was read
         place(one, ())
     return tuple(done.values())
 

@@ -117,6 +117,11 @@ def verify(machine: Machine, want: Wanted, memory: Memory, wish: Wish, show: Sho
             break
         machine = machine._replace(scanner=None)
         time.sleep(min(scanning.SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
+    if machine.wish.level != scanning.PASSIVE.level and not stopped:
+        from gpuscan.exercising import exercised
+
+        stopped = exercised(machine, recording, plan)
+        report = _proven(store, recording, plan, wish)
     report = store.verified(report)
     code = output.tell([report], show)
     remembering.stored(store, report, "live", memory)
@@ -166,7 +171,9 @@ def _unproven(report: Report) -> Report:
 
 def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
     """Say what is left to be done by people, and what this judgement did not do."""
-    told = ["not exercised: nothing was computed on the cards; burn them in before the node takes long jobs"]
+    passive = report.run["level"] == scanning.PASSIVE.level
+    told = ["not exercised: nothing was computed on the cards; burn them in (--level quick) before the node takes long jobs"]
+    told = told if passive else []
     new = [row for row in report.changes if row["what"] in ("replaced", "added") and row["expected"]]
     for row in new:
         old, now = (row[when].get("serial") or "serial not read" for when in ("before", "after"))

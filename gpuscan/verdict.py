@@ -24,6 +24,7 @@ NOUNS = {
     "node": "node",
     "change": "such part",
     "service": "service",
+    "test": "such test in this burn-in",
 }
 SHARED_FROM_CARDS = 3
 Needs = Mapping[str, frozenset[str]]
@@ -99,13 +100,16 @@ def _run(case: Case, needs: Needs) -> list[Result]:
 
 
 def _is_silent(one: Check, node: Node) -> bool:
-    """Tell whether a check has no word here: on swaps in a scan by itself, on what only other tools' output tells in any scan."""
-    return (one.subject == "change" and not node.changes) or (one.mark.imported and not node.imported)
+    """Tell whether a check has no word here: on swaps or a burn-in where there is none, on what only other tools tell in a scan."""
+    absent = (one.subject == "change" and not node.changes) or (
+        one.subject == "test" and not is_unread(node.tests) and not node.tests
+    )
+    return absent or (one.mark.imported and not node.imported)
 
 
 def _of_another_input(one: Check) -> Result:
-    compared = "nothing was compared (gpuscan diff does that)"
-    way = compared if one.subject == "change" else "no scan asks for it, another tool's output tells it"
+    ways = {"change": "nothing was compared (gpuscan diff does that)", "test": "nothing was exercised (--level quick does that)"}
+    way = ways.get(one.subject, "no scan asks for it, another tool's output tells it")
     return Result(one.id, "node", None, Status.SKIP, one.title, f"does not apply: {way}")
 
 
@@ -222,7 +226,7 @@ def _said(missing: Sequence[tuple[str, Unread]]) -> str:
 
 
 def _open(expectation: str, profile: Profile) -> tuple[Status, str]:
-    if profile.vouches or expectation in OF_CHOICE:
+    if profile.vouches or expectation in OF_CHOICE or expectation.startswith("burnin."):  # the node's own median holds all the same
         return Status.SKIP, f"not judged: profile {profile.name} leaves {expectation} open"
     return Status.UNKNOWN, f"nothing says what {expectation} should be here: name a profile, or --set {expectation}=…"
 

@@ -27,7 +27,7 @@ from nodes_boards import (
 from gpuscan import __version__, collectors
 from gpuscan.collectors import log
 from gpuscan.facts import Unread, is_unread
-from gpuscan.recording import Reading, Recording, patch, save
+from gpuscan.recording import Reading, Recording, load, patch, save
 
 COMMITTED = Path(__file__).parent / "recordings" / "h100-8x-ib.json.gz"
 STARTED_S = 1795900000.0
@@ -529,6 +529,21 @@ def unknown_card() -> Recording:
     return _cut(eight_cards(), "eight cards of an unknown model", changes)
 
 
+GPU_BURN = (
+    "Initialized device 0 with 143771 MB of memory\n"
+    "100.0%  proc'd: 900 (51234 Gflop/s) - 880 (50111 Gflop/s)   errors: 0 - 0   temps: 61 C - 57 C\n"
+    "Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n"
+)
+
+
+def with_gpu_burn() -> Recording:
+    """Two H200 after a burn-in in which another program, which was on PATH, passed as well."""
+    key = "run:gpu_burn -m 90% -tc 300"
+    changes = {key: {"stdout": GPU_BURN, "stderr": "", "exit_code": 0}, "burnin:plan()": {"with": {"tools": [key]}}}
+    made = patch(load(str(COMMITTED.parent / "h200-2x-quick.json.gz")), {**changes, "run:dcgmi diag -r 1 -j": None})
+    return Recording({**made.meta, "synthetic": True}, made.scope, made)
+
+
 VARIANTS: dict[str, Callable[[], Recording]] = {
     "container-4-of-8": container_of_four,
     "driver-not-loaded": driver_not_loaded,
@@ -541,6 +556,7 @@ VARIANTS: dict[str, Callable[[], Recording]] = {
     "h200-8x-ib": lambda: site_named("8 x H200 in a PowerEdge XE9680", DELL_H200),
     "b200-8x-ib": lambda: site_named("8 x B200 in a DGX B200", DGX_B200),
     "gb200-4x": lambda: site_named("a tray of four GB200", GB200_TRAY),
+    "h200-2x-gpu-burn": with_gpu_burn,
     "t4-4x": lambda: site_named("4 x T4 in a server", FOUR_T4),
 }
 

@@ -42,6 +42,7 @@ CASES = (
     Golden("demo-broken", verbosity=-1),
     Golden("container-4-of-8"),
     Golden("h200-4x-app-xids"),
+    Golden("h200-2x-quick"),
 )
 
 

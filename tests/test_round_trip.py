@@ -17,6 +17,10 @@ RECORDINGS = [DEMO, *sorted((Path(__file__).parent / "recordings").glob("*.json.
 Make = Callable[[Recording], Machine]
 
 
+OF_THE_MOMENT = "ClocksEventReasons"  # a card that has just been loaded changes them from one sample to the next
+NOT_COLLECTED = ("run:", "burnin:", "tail:")  # commands are not run for another root, and to collect exercises no card
+
+
 def told(reading: Reading) -> tuple[str, Any]:
     """What a reading says, apart from its times: a value, or the kind of lack."""
     return ("value", reading.value) if reading.error is None else (reading.error.kind, None)
@@ -32,7 +36,7 @@ def again(node: Machine) -> Recording:
 def test_a_recording_comes_back(machine: Make, path: Path) -> None:
     first = load(str(path))
     second = again(machine(first))
-    keys = [key for key in first.keys() if not key.startswith("run:")]  # noqa: SIM118  # commands are not run for another root
+    keys = [key for key in first.keys() if not key.startswith(NOT_COLLECTED) and OF_THE_MOMENT not in key]  # noqa: SIM118
     assert [key for key in keys if key not in second] == []
     assert {key: told(second.all(key)[-1]) for key in keys} == {key: told(first.all(key)[-1]) for key in keys}
 

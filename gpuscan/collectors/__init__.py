@@ -1,6 +1,9 @@
 """From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of them."""
 
+from typing import Any
+
 from gpuscan.collectors import fabric, gpu, host, kernel, log, past, service, storage
+from gpuscan.collectors.reading import Sources
 from gpuscan.facts import Node
 from gpuscan.recording import Recording
 
@@ -26,9 +29,27 @@ def again(known: Recording) -> list[str]:
     return [key for area in (fabric, gpu) for key in area.again(known)]
 
 
+def after_load(known: Recording) -> list[str]:
+    """Return what is read anew after a burn-in: the kernel log, and what the cards say of themselves."""
+    return [key for key in log.scope() if key in known] + gpu.after_load(known)
+
+
 def notes(recording: Recording) -> list[str]:
     """Return in sentences what a reader of this recording's report should know of how it was read."""
-    return log.notes(recording)
+    return log.notes(recording) + _on_engine(recording)
+
+
+CALIBRATED = ("sm_90a",)  # the kernels that have been run and timed on real cards
+
+
+def _on_engine(recording: Recording) -> list[str]:
+    """Say by what a node's cards were exercised, and where nobody knows yet how fast that should be."""
+    engine = recording.meta.get("engine")
+    if not isinstance(engine, dict) or not engine:
+        return []
+    code = str(engine.get("code"))
+    new = "" if code in CALIBRATED else "; on such cards these kernels have not been timed yet, nor run by their authors"
+    return [f"exercised at level {recording.meta.get('level')} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"]
 
 
 def node(recording: Recording) -> Node:
@@ -50,6 +71,15 @@ def node(recording: Recording) -> Node:
         kernel_log=kernel_log,
         incidents=incidents,
         past=past.facts(recording, sources),
+        tests=_tests(recording, gpus, sources),
         sources=sources,
         **service.told(recording, sources),
     )
+
+
+def _tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
+    if "level" not in recording.meta:
+        return ()
+    from gpuscan.collectors import burnin  # a passive scan has no use for it
+
+    return burnin.tests(recording, gpus, sources)

@@ -261,6 +261,7 @@ GROUPS = (
         ),
     ),
 )
+OF_THE_MOMENT = ("performance_state", "processes", "clock_reasons", "usage_w", "core_c", "memory_c", "generation", "width")
 CLOCKS = Ask("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", count, since=535, twice=True)
 TOLD = (  # what only an imported text tells of: no scan asks for these
     Ask("busy_percent", "nvmlDeviceGetUtilizationRates", lambda value: count(value["gpu"])),

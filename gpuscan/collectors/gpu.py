@@ -51,9 +51,19 @@ def scope() -> list[str]:
 
 def again(known: Recording) -> list[str]:
     """Return the counters of the cards that are read a second time, those of one call together."""
+    return [ask.key(address) for address in _addresses(known) for ask in card.EVERY if ask.twice]
+
+
+def after_load(known: Recording) -> list[str]:
+    """Return what of the cards is read anew after a burn-in: all but what shows that they have just been loaded."""
+    asks = [ask for ask in card.EVERY if ask.fact not in card.OF_THE_MOMENT]
+    keys = [key for address in _addresses(known) for key in (_handle(address), *(ask.key(address) for ask in asks))]
+    return [key for key in (NVML_COUNT, *keys) if key in known]
+
+
+def _addresses(known: Recording) -> tuple[str, ...]:
     found = _on_pci(known)
-    addresses = _enumerated(known) if is_unread(found) or not found else found
-    return [ask.key(address) for address in addresses for ask in card.EVERY if ask.twice]
+    return _enumerated(known) if is_unread(found) or not found else found
 
 
 def _handle(address: str) -> str:

@@ -5,7 +5,7 @@ properties on cases, so the tree is trimmed here before it is written.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +20,8 @@ ALLOWED = {
 ESCAPES = re.compile(  # CSI and OSC sequences, then any other; of one that has no end its first character alone
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-Z\\^-~]"
 )
+NUMBERED = "burnin.runs_to_its_end"  # the one check that each test of a burn-in has: its case carries the numbers
+Numbers = Mapping[str, Sequence[Mapping[str, Any]]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_LINE = 4096
 
@@ -49,9 +51,10 @@ def _host(report: Report) -> str:
 
 
 def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
+    numbers, warned = _numbers(report), "fail_on" in report.run
     suite = junit_xml.TestSuite(
         clean(f"gpuscan {report.run['profile']['name']}"),
-        [*(_case(result, package, warned="fail_on" in report.run) for result in report.results), *_verdict(report, package)],
+        [*(_case(result, package, numbers, warned=warned) for result in report.results), *_verdict(report, package)],
         hostname=_host(report),
         timestamp=str(report.run.get("started_at") or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
@@ -59,10 +62,26 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
     element: ElementTree.Element = suite.build_xml_doc()
     _trim(element)
     element.set("time", f"{float(report.run.get('duration_s') or 0):.3f}")
-    if full:
-        for case, result in zip(element.iter("testcase"), report.results, strict=False):
-            _add_properties(case, result)
+    for case, result in zip(element.iter("testcase"), report.results, strict=False):
+        rows = _of(result, numbers)
+        seconds = next((row["value"] for row in rows if row["name"] == "burnin.seconds"), 0.0)
+        case.set("time", f"{seconds:.3f}")
+        if full:
+            _add_properties(case, result, rows)
     return element
+
+
+def _numbers(report: Report) -> Numbers:
+    """Return what each test of a burn-in measured, by the subject of its checks."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in report.measurements:
+        if "test" in row:
+            found.setdefault(row["subject"], []).append(row)
+    return found
+
+
+def _of(result: Result, numbers: Numbers) -> Sequence[Mapping[str, Any]]:
+    return numbers.get(result.subject, ()) if result.check == NUMBERED else ()
 
 
 def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
@@ -100,7 +119,7 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _case(result: Result, package: str, *, warned: bool) -> junit_xml.TestCase:
+def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> junit_xml.TestCase:
     case = junit_xml.TestCase(clean(f"{result.check}[{result.subject}]"), f"{package}.{result.check.partition('.')[0]}")
     text = clean(_text(result))
     if result.status is Status.FAIL:
@@ -114,6 +133,9 @@ def _case(result: Result, package: str, *, warned: bool) -> junit_xml.TestCase:
         case.add_skipped_info(clean(result.reason), clean(result.reason))
     elif result.status is Status.WARN:
         case.stdout = text
+    told = [f"{row['name']}: {row['value']} {row['unit']}" for row in _of(result, numbers)]
+    if told:
+        case.stdout = "\n".join([*([case.stdout] if case.stdout else []), clean("\n".join(told))])
     return case
 
 
@@ -148,17 +170,18 @@ def _trim(suite: ElementTree.Element) -> None:
         for name in [name for name in element.attrib if allowed is not None and name not in allowed]:
             del element.attrib[name]
     for case in suite.iter("testcase"):
-        case.set("time", "0.000")
+        case.set("time", "0.000")  # those of a burn-in are given their own
 
 
-def _add_properties(case: ElementTree.Element, result: Result) -> None:
+def _add_properties(case: ElementTree.Element, result: Result, numbers: Sequence[Mapping[str, Any]]) -> None:
     pairs = [("status", result.status.value), ("subject", result.subject), ("address", result.address)]
     for finding in result.findings:
         pairs += [("action", finding.action.value), ("impact", finding.impact), ("urgency", finding.urgency)]
+    pairs += [(row["name"], str(row["value"])) for row in numbers]
     element = ElementTree.Element("properties")
     for name, value in pairs:
         if value:
-            ElementTree.SubElement(element, "property", {"name": name, "value": clean(str(value))})
+            ElementTree.SubElement(element, "property", {"name": clean(name), "value": clean(str(value))})
     case.insert(0, element)
 
 

@@ -25,6 +25,8 @@ def _wrapped(line: Line, console: Console) -> Text:
     text = Text(line.text)
     if line.style:
         text.stylize(line.style, 0, line.styled)
+    for start, end, style in line.spans:
+        text.stylize(style, start, end)
     if not line.hang or len(line.text) <= console.width:
         return text
     head, tail = text[: line.hang], text[line.hang :]

@@ -12,16 +12,21 @@ ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
 STYLES = {Status.FAIL: "bold red", Status.UNKNOWN: "bold magenta", Status.WARN: "yellow", Status.SKIP: "dim", Status.PASS: "green"}
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
 WORDS = {Status.FAIL: "FAIL", Status.UNKNOWN: "UNKNOWN", Status.WARN: "WARN", Status.SKIP: "skip", Status.PASS: "pass"}
+MOST_TESTS = 4
 INDENT = " " * 9
 
 
 class Line(NamedTuple):
-    """One line: its text, the style of its first *styled* characters, and how deep its continuation is indented."""
+    """One line: its text, the style of its first *styled* characters, and how deep its continuation is indented.
+
+    *spans* are the (start, end, style) of further pieces of it.
+    """
 
     text: str
     style: str = ""
     styled: int = 0
     hang: int = 0
+    spans: tuple[tuple[int, int, str], ...] = ()
 
 
 class Row(NamedTuple):
@@ -48,7 +53,8 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
         (report,) = reports
         body = [line for row in _rows(report.results) if _shown(row, verbosity) for line in _row_lines(row, verbosity)]
         space = [Line("")] if body else []
-        told = [*_head(report), Line(""), *body, *space, *_changed(report, verbosity), *_tail(report, verbosity)]
+        more = [*_changed(report, verbosity), *_burnt(report, verbosity)]
+        told = [*_head(report), Line(""), *body, *space, *more, *_tail(report, verbosity)]
     return [line._replace(text=harmless(line.text)) for line in told]
 
 
@@ -130,11 +136,30 @@ def fold(subjects: Sequence[str]) -> str:
         return subjects[0].replace(":", " ", 1).removeprefix("incident ")
     kind = subjects[0].partition(":")[0]
     names = [subject.partition(":")[2] for subject in subjects]
+    if kind == "test":
+        return f"test {_fold_tests(names)}"
     hits = [re.fullmatch(r"(.*?)(0|[1-9]\d*)", name) for name in names]
     stems = {hit[1] for hit in hits if hit}
     if len(stems) == 1 and all(hits):
         return f"{kind} {stems.pop()}[{ranges(sorted(int(hit[2]) for hit in hits if hit))}]"
     return f"{kind} {', '.join(names)}"
+
+
+def _fold_tests(names: Sequence[str]) -> str:
+    """Fold the tests of a burn-in by what was tested: `stress-bf16 on SXM[5-8], peer on SXM5 (to SXM6, SXM7)`."""
+    cards: dict[str, list[str]] = {}
+    for name in names:
+        card, test, *peer = name.split(" ")
+        cards.setdefault(test, []).append(f"{card} to {peer[0]}" if peer else card)
+    if len(cards) > MOST_TESTS:
+        every = [place for places in cards.values() for place in places]
+        return f"{', '.join(list(cards)[:MOST_TESTS])} and {len(cards) - MOST_TESTS} more tests on {_places(every)}"
+    return ", ".join(f"{test} on {_places(found)}" for test, found in cards.items())
+
+
+def _places(names: Sequence[str]) -> str:
+    told = list(dict.fromkeys(names))
+    return fold([f"card:{name}" for name in told]).partition(" ")[2] if all(" " not in name for name in told) else ", ".join(told)
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -170,6 +195,15 @@ def _changed(report: Report, verbosity: int) -> list[Line]:
     return [Line(f"{head}{text}", hang=len(INDENT)) for head, text in zip(heads, told, strict=True)]
 
 
+def _burnt(report: Report, verbosity: int) -> list[Line]:
+    """Show what a burn-in measured, where there was one."""
+    if not any("test" in row for row in report.measurements):
+        return []
+    from gpuscan.renderers import burnin
+
+    return burnin.lines(report, whole=verbosity > 0)
+
+
 def _counts(report: Report) -> str:
     counts = [(WORDS[s].lower(), sum(r.status is s for r in report.results)) for s in ORDER]
     return ", ".join(f"{number} {word}" for word, number in counts if number)
@@ -194,11 +228,16 @@ MOST_NOT_SEEN = 6
 
 def _not_seen(report: Report) -> list[Line]:
     """Name what could have been seen and was not; what the hardware does not have is left to -v."""
-    spots = [spot["fact"] for spot in report.blind_spots if spot["kind"] != "not-supported"]
+    spots = [spot["fact"] for spot in report.blind_spots if spot["kind"] != "not-supported" and not _of_choice(spot)]
     facts = list(dict.fromkeys(map(_shortly, spots)))
     more = f" and {len(facts) - MOST_NOT_SEEN} more" if len(facts) > MOST_NOT_SEEN else ""
     told = ", ".join(facts[:MOST_NOT_SEEN])
     return [Line(f"Not seen: {told}{more} (-v tells why)", hang=len(INDENT))] if facts else []
+
+
+def _of_choice(spot: Mapping[str, Any]) -> bool:
+    """Tell whether a lack is another program that a burn-in would have run: none has to be installed."""
+    return spot["kind"] == "not-recorded" and bool(spot["fact"].startswith("tests[]"))
 
 
 def _shortly(fact: str) -> str:

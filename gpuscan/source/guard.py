@@ -28,6 +28,7 @@ class Limits(NamedTuple):
     host_s: float = 10.0
     sweep_s: float = 40.0  # a command that asks the whole fabric
     slow_s: float = 5.0  # an answer of a card that took this long came from dead firmware: it is asked nothing more
+    worker_s: float = 60.0  # silence of a burn-in's worker: twice its own limit for a stuck card
 
     def of(self, key: str) -> float:
         """Return the limit of one key."""

@@ -33,6 +33,7 @@ class HostReader:
     def __init__(self, places: Places) -> None:
         self.root = "" if places.root == "/" else places.root
         self.places = places
+        self._tails: dict[str, int] = {}
 
     def batches(self, keys: list[str]) -> Iterator[list[str]]:
         """Yield the keys one by one."""
@@ -84,6 +85,14 @@ class HostReader:
         finally:
             os.close(descriptor)
 
+    def tail(self, path: str) -> list[str]:
+        """Read the records that came to the kernel's ring buffer since the last time; the first time, none."""
+        first = path not in self._tails
+        if first:
+            self._tails[path], _ = self._open(path)
+            os.lseek(self._tails[path], 0, os.SEEK_END)
+        return [_text(record).split("\n", 1)[0] for record in _records(self._tails[path])]
+
     def log(self, path: str) -> dict[str, Any]:
         """Read the end of a log file: what matters of this boot's lines."""
         from gpuscan.kernellog.keeping import kept, value_of
@@ -130,6 +139,7 @@ class HostReader:
         "dir": listing,
         "link": link,
         "kmsg": ring,
+        "tail": tail,
         "log": log,
         "run": run,
     }

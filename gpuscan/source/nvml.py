@@ -8,6 +8,7 @@ from typing import Any
 import pynvml
 
 from gpuscan.source.child import Answer, Places
+from gpuscan.source.gpm import Gpm
 from gpuscan.source.keys import INIT, card_of, parse_key
 from gpuscan.source.library import find_library
 
@@ -44,6 +45,7 @@ class NvmlReader:
         self.handles: dict[str, Any] = {}
         self.started = False
         self.silent: dict[str, str] = {}
+        self.gpm = Gpm()
 
     def batches(self, keys: list[str]) -> Iterator[list[str]]:
         """Yield the keys one by one, but the field values of one card together."""
@@ -104,6 +106,8 @@ class NvmlReader:
         """Call one function of NVML and return its result as JSON data."""
         if f"nvml:{name}()" == INIT:
             return True
+        if name == "nvmlGpmMetricsGet":
+            return self.gpm.since_last(address, self.handle(address))
         if name == "nvmlDeviceGetHandleByPciBusId":
             return self.handle(address) is not None
         function = getattr(pynvml, name, None)

@@ -21,6 +21,7 @@ class Request(NamedTuple):
     """What to read: below which roots, within how many seconds, NVML of which cards only (PCI addresses; all if none).
 
     *cables* asks for the far end of each port, too, which sweeps the fabric; *keys*, if any, are all that is read.
+    *load* is a burn-in (`gpuscan.source.burning.Load`), which is then all that is done.
     """
 
     root: str = "/"
@@ -29,6 +30,7 @@ class Request(NamedTuple):
     cards: tuple[str, ...] = ()
     cables: bool = False
     keys: tuple[str, ...] = ()
+    load: Any = None
 
 
 class Scanner:
@@ -161,7 +163,12 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         except UsageError:
             os._exit(2)  # whoever began the scan reads them, too, and says what is wrong
         options = Options(request.root, request.driver_root, request.deadline_s, limits)
-        recording = scan(children, options, _waiting, request.cards, cables=request.cables, keys=request.keys)
+        if request.load is not None:
+            from gpuscan.source.burning import burn
+
+            recording = burn(request.load, children, options)
+        else:
+            recording = scan(children, options, _waiting, request.cards, cables=request.cables, keys=request.keys)
         with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "wb") as out:  # cancelled: nobody wants it
             out.write(json.dumps(dump(recording), separators=(",", ":")).encode("ascii"))
         source.leave()

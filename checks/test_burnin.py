@@ -1,0 +1,292 @@
+"""Burn-in: the cards compute, remember and move data right, at speed, and stay cool; only where --level exercised them."""
+
+from gpuscan import Action, BurnTest, Profile, check, fail, warn
+from gpuscan.facts import Rate
+from gpuscan.lens import NotJudged
+from gpuscan.outcome import TO_REPLACE
+
+ANSWERS = "driver.every_card_answers"
+ENGINE = "gpuscan's burn-in"
+SDC = f"{ENGINE}: every word is compared, and a flip was injected and found first"
+COMPUTED = ("exact", "stress", "pulse", "nccl")
+SPEEDS = ("stress", "hbm", "pcie", "peer", "nccl", "tool")
+LOADED = ("exact", "stress", "pulse")
+WARN_SHARE, FAIL_SHARE = 0.95, 0.90
+SOME = 0.01  # of the time under load
+ENDS = {
+    "pcie": "the card, the host or the link",
+    "peer": "this card, {} or what links them",
+    "nccl": "a card or a link",
+}
+SHARED = ("pcie_both", "pcie_together")  # the host's memory is in it, too: these differ by 8 % from one try to the next
+MOST = {  # more of it fails; a few are noted
+    "PCIe replays": 80,
+    "NVLink replays": 1000,
+    "NVLink CRC errors": 100,
+    "corrected ECC errors": 100,
+    "rows remapped after correctable errors": 8,
+}
+SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask for
+    "CUDA_ERROR_SYSTEM_NOT_READY": (Action.FIX_CONFIG, "the Fabric Manager has not set the NVSwitches up"),
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (Action.FIX_CONFIG, "the CUDA library and the kernel module are of different versions"),
+    "CUDA_ERROR_DEVICE_UNAVAILABLE": (Action.FIX_CONFIG, "another program has the card for itself"),
+    "CUDA_ERROR_OUT_OF_MEMORY": (Action.FIX_CONFIG, "another program has the card's memory"),
+    "NO_DRIVER": (Action.FIX_CONFIG, "libcuda.so.1 is not installed"),
+    "NO_BINDING": (Action.FIX_CONFIG, "cuda-bindings is not installed"),
+}
+
+
+@check(
+    action=Action.RESET_GPU,
+    needs=ANSWERS,
+    source=f"{ENGINE}: no test of ours takes the card longer than a second at a time, and none of its kernels faults",
+    kinds=("open", "exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
+    same=("ended",),
+)
+def test_runs_to_its_end(test: BurnTest) -> None:
+    """The test ran to its end: the card was neither stuck nor lost in it."""
+    if test.kind == "nccl" and test.ended != "ran":
+        fail(f"NCCL did not come to its end: {test.text}", action=Action.INVESTIGATE, observed=test.ended)
+    elif test.ended == "stuck":
+        fail(f"the card got stuck: {test.text}", observed=test.ended)
+    elif test.error in SETUP:
+        action, why = SETUP[test.error]
+        fail(f"the card cannot be used: {why} ({test.error})", action=action, observed=test.error)
+    elif test.ended != "ran":
+        fail(f"the card failed under load: {test.text}", observed=test.error)
+
+
+@check(
+    action=Action.REPLACE,
+    needs=(ANSWERS, "burnin.runs_to_its_end"),
+    source=SDC,
+    impact="correctness",
+    kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
+    ladder=TO_REPLACE,
+)
+def test_no_corruption_is_seen(test: BurnTest) -> None:
+    """No wrong word was seen.
+
+    What came out wrong twice in the card's own arithmetic or memory is the card; once only it is suspect and stays drained.
+    Between card and host or two cards either end, or what lies between them, may be at fault.
+    """
+    again = sum(test.mismatches_again)
+    if not test.mismatches and not again:
+        return
+    told = f"{test.mismatches} wrong words in {test.operations} {test.what}{_first(test)}"
+    if test.kind in ENDS:
+        fail(f"{told}: {ENDS[test.kind].format(test.to)}", action=Action.INSPECT, observed=test.mismatches, expected=0)
+    elif test.remap_pending:
+        fail(f"{told}; a row remap now waits for a reset: reset the card, then run this again", action=Action.RESET_GPU)
+    elif test.mismatches and again:
+        fail(f"{told}, and {again} when it was run again", observed=test.mismatches, expected=0)
+    else:
+        once = (
+            f"{again} when it was run again"
+            if again
+            else "none when it was run again"
+            if test.mismatches_again
+            else "not run again"
+        )
+        told = f"{told}, {once}: run --level long before anything else does"
+        fail(told, action=Action.INVESTIGATE, observed=test.mismatches or again, expected=0)
+
+
+def _first(test: BurnTest) -> str:
+    word = next(iter(test.words), None)
+    if word is None:
+        return ""
+    return f" (at {word.address}: {word.got} for {word.expected}, second read: {word.second_read})"
+
+
+@check(
+    action=Action.REPLACE,
+    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.no_corruption_is_seen"),
+    source=f"{ENGINE}: one cubin, one operand, no atomics: every card of a model must get the same bits",
+    impact="correctness",
+    kinds=("stress",),
+)
+def test_agrees_with_the_other_cards(test: BurnTest) -> None:
+    """The product of random numbers has the same bits on every card of this model."""
+    if test.hash != test.common_hash and test.common_hash:
+        fail(
+            f"the product's hash is {test.hash}, most cards have {test.common_hash}", observed=test.hash, expected=test.common_hash
+        )
+    elif test.hash != test.common_hash:
+        fail(
+            "no two cards get the same product: which of them is right cannot be told",
+            action=Action.INVESTIGATE,
+            observed=test.hash,
+        )
+
+
+@check(
+    action=Action.INVESTIGATE,
+    needs=(ANSWERS, "burnin.runs_to_its_end"),
+    source=f"{ENGINE}: the profile's floors, each with its source",
+    impact="performance",
+    kinds=SPEEDS,
+)
+def test_reaches_its_floor(test: BurnTest, profile: Profile) -> None:
+    """Every speed reaches the profile's floor, at the second try at least."""
+    floors = [(rate, *_floor(rate.label, profile)) for rate in test.rates]
+    if floors and not any(floor for _, floor, _ in floors):
+        raise NotJudged(f"burnin.{floors[0][0].label}")
+    for rate, floor, estimate in floors:
+        better = min if rate.label.endswith("_us") else max
+        best = better((rate.value, *rate.again))
+        if floor and best != floor and better(best, floor) == floor:
+            say = warn if estimate else fail
+            told = f"{_told(rate)}, the floor is {floor:g}{' (an estimate: it only warns)' if estimate else ''}"
+            say(told, observed=best, expected=floor)
+
+
+def _told(rate: Rate) -> str:
+    twice = "".join(f", {again:g} at a second try" for again in rate.again)
+    return f"{rate.label}: {rate.value:g}{twice}"
+
+
+def _floor(label: str, profile: Profile) -> tuple[float, bool]:
+    """Return the floor of a rate (0 where the profile has none), and whether it is an estimate."""
+    estimates = profile.burnin.estimates
+    if " " in label:
+        return (profile.burnin.get("nccl") or {}).get(label, 0.0), "nccl" in estimates
+    return profile.burnin.get(label) or 0.0, label in estimates
+
+
+@check(
+    action=Action.INVESTIGATE,
+    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.reaches_its_floor"),
+    source="gpu-fryer: an outlier by 10 % fails; ml-engineering: 5 % between cards is normal variation",
+    impact="performance",
+    kinds=("stress", "hbm", "pcie", "peer"),
+)
+def test_keeps_up_with_the_node(test: BurnTest) -> None:
+    """No speed lies far below the median of the node's cards."""
+    for rate in test.rates:
+        best = max((rate.value, *rate.again))
+        if best < WARN_SHARE * rate.usual:
+            say = fail if best < FAIL_SHARE * rate.usual and not rate.label.startswith(SHARED) else warn
+            below = 100 * (1 - best / rate.usual)
+            say(f"{_told(rate)}: {below:.0f} % below this node's median of {rate.usual:g}", observed=best, expected=rate.usual)
+
+
+@check(
+    action=Action.INSPECT,
+    needs=(ANSWERS, "memory.no_uncorrectable_ecc", "memory.no_row_remap_is_pending", "burnin.no_corruption_is_seen"),
+    source="DCGM diagnostics: replays above 80 and 100 CRC errors fail a test, any uncorrectable error and recovery does",
+    impact="correctness",
+    kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer"),
+    same=("grown",),
+)
+def test_counts_no_errors(test: BurnTest) -> None:
+    """No error counter of the card rose while the test ran."""
+    for amount in test.grown:
+        most = MOST.get(amount.label, 0)
+        say = fail if amount.value > most else warn
+        action = Action.INVESTIGATE if "ECC" in amount.label or "rows" in amount.label else Action.INSPECT
+        say(f"{amount.value} {amount.label} in this test", action=action, observed=amount.value, expected=0)
+
+
+@check(
+    action=Action.INVESTIGATE,
+    needs=(ANSWERS, "burnin.runs_to_its_end", "xid.no_fault_is_logged", "xid.log_covers_this_boot"),
+    source=f"{ENGINE}: its kernels are known to be right, so what a program may cause elsewhere is the card's here",
+    kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer"),
+)
+def test_nothing_is_logged(test: BurnTest) -> None:
+    """The kernel logged nothing of the card while the test ran."""
+    for line in test.logged[:1]:
+        more = f" (and {len(test.logged) - 1} more lines)" if len(test.logged) > 1 else ""
+        fail(f"the kernel logged in this test: {line}{more}", observed=list(test.logged))
+
+
+@check(
+    action=Action.INSPECT,
+    needs=(ANSWERS, "burnin.runs_to_its_end"),
+    source="NVML clocks event reasons; the software power cap at the limit is what full load looks like, and is no fault",
+    impact="performance",
+    kinds=LOADED,
+)
+def test_is_not_slowed_down(test: BurnTest) -> None:
+    """Under load the card is held down by nothing but its power limit."""
+    load = test.load
+    held = {"hardware slowdown": load.hw_slowdown, "heat (hardware)": load.hw_thermal, "heat (software)": load.sw_thermal}
+    held["the power brake"] = load.power_brake
+    found = [f"{name} {100 * share:.0f} %" for name, share in held.items() if share > SOME]
+    if found:
+        where = "power supplies or the rack's limit" if load.power_brake > SOME else "fan, airflow, heat sink or cold plate"
+        fail(f"slowed down for this share of the test: {', '.join(found)}: {where}", observed=found)
+
+
+@check(
+    action=Action.INSPECT,
+    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    source="NVML: the card's own limits",
+    impact="performance",
+    kinds=LOADED,
+)
+def test_stays_below_its_limits(test: BurnTest) -> None:
+    """Under load core and memory stay below the temperatures that the card itself names."""
+    load = test.load
+    if load.core_c >= load.slowdown_c:
+        fail(f"the core reached {load.core_c} °C, the card slows down at {load.slowdown_c}", observed=load.core_c)
+    if load.memory_c >= load.memory_max_c:
+        fail(f"the memory reached {load.memory_c} °C, its limit is {load.memory_max_c}", observed=load.memory_c)
+
+
+@check(
+    action=Action.INSPECT,
+    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    source=f"{ENGINE}: slots of air-cooled boards differ by 8 to 12 °C",
+    impact="performance",
+    kinds=("stress",),
+)
+def test_is_as_warm_as_its_siblings(test: BurnTest, profile: Profile) -> None:
+    """Under load no card is much warmer than the median of the node's cards."""
+    load, most = test.load, profile.limits.burnin_spread_c
+    if load.core_c - load.usual_core_c > most:
+        warn(f"the core reached {load.core_c} °C, the median of the cards {load.usual_core_c}", observed=load.core_c)
+
+
+@check(
+    action=Action.INVESTIGATE,
+    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    source=f"{ENGINE}: bf16 products draw the whole limit on data-centre cards",
+    impact="performance",
+    kinds=("stress",),
+)
+def test_draws_its_power(test: BurnTest, profile: Profile) -> None:
+    """Products of random bf16 numbers draw nearly all the power that the card may draw."""
+    share = profile.burnin.power_share
+    if any(rate.label == "gemm_bf16_tflops" for rate in test.rates) and test.load.power_w < share * test.load.limit_w:
+        told = f"{test.load.power_w:.0f} W of {test.load.limit_w:.0f} on average, {100 * share:.0f} % were expected"
+        warn(f"bf16 products drew {told}: power delivery, or clocks that something holds down", observed=test.load.power_w)
+
+
+@check(
+    action=Action.INSPECT,
+    needs=(ANSWERS, "pcie.runs_at_full_width", "burnin.runs_to_its_end"),
+    source="DCGM: the generation is judged under load, as idle cards lower it",
+    impact="performance",
+    kinds=("pcie",),
+)
+def test_link_runs_at_its_generation(test: BurnTest, profile: Profile) -> None:
+    """While data crosses it, the card's PCIe link runs at its generation."""
+    now, expected = test.load.pcie_generation, profile.gpu.pcie_generation
+    if now < expected:
+        fail(
+            f"under load the PCIe link runs at generation {now} of {expected}: seating, riser or BIOS",
+            observed=now,
+            expected=expected,
+        )
+
+
+@check(action=Action.INVESTIGATE, source="the program's own verdict", kinds=("tool",))
+def test_tool_passes(test: BurnTest) -> None:
+    """The other program that was run found nothing wrong."""
+    if test.ended in ("failed", "warned"):
+        action = Action(test.action) if test.action else Action.INVESTIGATE
+        grave = test.ended == "failed" and action.rank >= Action.FIX_CONFIG.rank
+        say = fail if grave else warn
+        say(test.text, action=action if grave or not test.action else Action.MONITOR, observed=test.ended)

@@ -1,0 +1,264 @@
+"""The burn-in's readings made into records: one a test and card, beside what the other cards did in the same test."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from gpuscan.burnin import tools
+from gpuscan.burnin.rates import rates
+from gpuscan.burnin.watching import REASONS
+from gpuscan.collectors import card as card_table
+from gpuscan.collectors.reading import Sources, count, names, parsed, take
+from gpuscan.facts import READING_KINDS, Amount, BurnTest, Gpu, Load, Rate, Unread, Word, is_unread
+from gpuscan.recording import Reading, Recording
+
+KEY = re.compile(r"burnin:([\w-]+)\(([^,)]*)(?:,([^)]*))?\)")
+PLAN = "burnin:plan()"
+TAIL = "tail:/dev/kmsg"
+STATUSES = ("pass", "fail", "unknown", "skip", "stuck", "lost")
+GRAVE = ("lost", "timed-out", "blocked-behind", "garbled", "no-permission", "reset-required")  # a counter that should be there
+ENDED = {"stuck": "stuck", "lost": "lost"}
+NODE = "node"
+ONE: Any = Unread("", "not-recorded", "there is no other card to compare with")
+SAMPLED = dict.fromkeys(REASONS, "reasons") | dict.fromkeys(("sm_active", "tensor_active", "dram_active"), "gpm")
+SAMPLED |= {"most_power_w": "power_w"}
+OF_THE_CARD = {
+    "load.slowdown_c": "temperature.slowdown_c",
+    "load.memory_max_c": "temperature.memory_max_c",
+    "load.limit_w": "power.limit_w",
+    "remap_pending": "remapped_rows",
+}
+WHAT = {"exact": "results", "stress": "results", "pulse": "results", "memory": "words read"}
+
+
+class Planned(NamedTuple):
+    """What a burn-in set out to do: the keys of its own tests, and of other programs."""
+
+    keys: tuple[str, ...]
+    tools: tuple[str, ...]
+
+
+class Row(NamedTuple):
+    """One `burnin:` reading taken apart: the test's name, the card's address, the peer's, and the reading."""
+
+    name: str
+    address: str
+    to: str
+    reading: Reading
+
+
+def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
+    """Make the records of all that was planned, and of what was run beside; Unread where nobody knows what was planned."""
+    sources["tests"] = (PLAN,)
+    plan = take(recording, PLAN, _plan)
+    if is_unread(plan):
+        return plan
+    rows = list(_rows(recording, plan.keys))
+    cards = {} if is_unread(gpus) else {gpu.address: gpu for gpu in gpus}
+    found = [_test(row, cards, _grown(recording, row), _logged(recording, row)) for row in rows]
+    for row, test in zip(rows, found, strict=True):
+        path = f"tests[{test.label}]"
+        sources[path] = (row.reading.key,)
+        for name, fact in OF_THE_CARD.items():
+            sources[f"{path}.{name}"] = sources.get(f"gpus[{test.card}].{fact}", ())
+    own = [_beside(test, row, found, rows, cards) for row, test in zip(rows, found, strict=True)]
+    others = tools.keyed(recording, () if is_unread(gpus) else gpus, plan.tools)
+    sources.update({f"tests[{test.label}]": (key,) for key, test in others})
+    return (*own, *(test for _, test in others))
+
+
+def _plan(value: Any) -> Planned:
+    return Planned(names(value["keys"]), names(value["tools"]))
+
+
+def _rows(recording: Recording, planned: Sequence[str]) -> Iterator[Row]:
+    """Take the keys apart: those that were planned, whether they were read or not, then the others."""
+    for key in dict.fromkeys([*planned, *recording.keys()]):
+        hit = KEY.fullmatch(key)
+        if hit and key != PLAN:
+            readings = recording.all(key)
+            yield Row(hit[1], hit[2], hit[3] or "", readings[-1] if readings else Reading(key, None, recording.get(key)))
+
+
+def _test(row: Row, cards: Mapping[str, Gpu], grown: Any, logged: Any) -> BurnTest:
+    """Make one record without what the other cards did."""
+    value: Any = row.reading.value if row.reading.error is None else row.reading.error
+    if not is_unread(value) and not (isinstance(value, dict) and value.get("status") in STATUSES):
+        value = Unread(row.reading.key, "garbled", f"makes no sense: {value!r:.80}")
+    kind = row.name.split("-")[0] if row.name not in ("fade", "memory-hot") else "memory"
+    label, to = (cards[place].label if place in cards else place for place in (row.address, row.to))
+    label = NODE if kind == "nccl" else label
+    named = f"{label} {row.name}{f' {to}' if to else ''}"
+    place: dict[str, Any] = {
+        "label": named,
+        "address": "" if kind == "nccl" else row.address,
+        "kind": kind,
+        "card": label,
+        "to": to,
+    }
+    if is_unread(value):
+        rest = [name for name in BurnTest._fields if name not in place]
+        unread: dict[str, Any] = dict.fromkeys(rest, value)
+        return BurnTest(**place, **unread)
+    return BurnTest(**place, **_facts(value, row, cards), grown=grown, logged=logged)
+
+
+def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict[str, Any]:
+    """Return what a result tells; where its detector did not prove itself nothing was seen, right or wrong."""
+    key, status = row.reading.key, value["status"]
+    unproven: Any = Unread(key, "garbled", str(value.get("text", "")))
+    skipped: Any = Unread(key, "not-recorded", str(value.get("text", "")))
+    bad = {"unknown": unproven, "skip": skipped}.get(status)
+    if status == "fail" and not value.get("mismatches"):
+        bad = Unread(key, "garbled", f"failed, and nothing was wrong: {value.get('text')}")
+    again = value.get("again") or {}
+    kind = str(value.get("kind", ""))
+    gpu = cards.get(row.address)
+
+    def told(name: str, parse: Callable[[Any], Any]) -> Any:
+        if bad is not None:
+            return bad
+        if kind == "open" or (status in ENDED and name not in value):
+            return Unread(key, "not-recorded", "nothing was compared")
+        return parsed(key, value.get(name), parse)
+
+    return {
+        "hot": value.get("hot") is True,
+        "seconds": parsed(key, value.get("seconds", 0.0), float),
+        "ended": bad if bad is not None else ENDED.get(status, "ran"),
+        "text": str(value.get("text", "")),
+        "action": "",
+        "error": str((value.get("error") or {}).get("name", "")),
+        "what": WHAT.get(kind, "words"),
+        "operations": told("operations", count),
+        "mismatches": told("mismatches", count),
+        "mismatches_again": (parsed(key, again["mismatches"], count),) if "mismatches" in again else (),
+        "words": parsed(key, value.get("first", []), _words),
+        "hash": str(value.get("numbers", {}).get("got", "")) if bad is None else bad,
+        "common_hash": ONE,
+        "rates": bad if bad is not None else _own_rates(value, again, kind, row),
+        "load": _load(value.get("load"), key, gpu),
+        "remap_pending": _pending(gpu, key),
+    }
+
+
+def _pending(gpu: Gpu | None, key: str) -> Any:
+    if gpu is None:
+        return Unread(key, "not-found", "the card is not listed")
+    return gpu.remapped_rows if is_unread(gpu.remapped_rows) else gpu.remapped_rows.pending
+
+
+def _own_rates(value: Mapping[str, Any], again: Mapping[str, Any], kind: str, row: Row) -> Any:
+    def measured(numbers: Any) -> dict[str, float]:
+        return rates(kind, row.name, value.get("options", {}), numbers or {})
+
+    first = parsed(row.reading.key, value.get("numbers"), measured)
+    second = parsed(row.reading.key, again.get("numbers"), measured)
+    if is_unread(first):
+        return first
+    tries = {} if is_unread(second) else second
+    return tuple(Rate(label, rate, (tries[label],) if label in tries else (), ONE) for label, rate in first.items())
+
+
+def _words(value: Any) -> tuple[Word, ...]:
+    fields = Word._fields
+    return tuple(Word(*(str(row.get(name, "")) for name in fields)) for row in value)
+
+
+def _load(value: Any, key: str, gpu: Gpu | None) -> Any:
+    """Make the record of what was sampled, beside the card's own limits."""
+    if not isinstance(value, dict):
+        return Unread(key, "not-recorded", "nothing was sampled meanwhile")
+    lacks: dict[str, Any] = value.get("lacks") or {}
+    facts = {name: value[name] if name in value else _silent(name, lacks, key) for name in Load._fields if name != "usual_core_c"}
+    lost: Any = Unread(key, "not-found", "the card is not listed")
+    limits = (gpu.temperature.slowdown_c, gpu.temperature.memory_max_c, gpu.power.limit_w) if gpu else (lost, lost, lost)
+    facts |= dict(zip(("slowdown_c", "memory_max_c", "limit_w"), limits, strict=True))
+    return Load(usual_core_c=ONE, **facts)
+
+
+def _silent(name: str, lacks: Mapping[str, Any], key: str) -> Any:
+    """Return why a sampled value is not there: what NVML answered instead, all through the test."""
+    asked = SAMPLED.get(name, name)
+    kind, text = lacks.get(asked, ("not-recorded", "it was not sampled"))
+    return Unread(key, kind if kind in READING_KINDS else "not-recorded", f"{asked} under load: {text}")
+
+
+def _beside(test: BurnTest, row: Row, found: Sequence[BurnTest], rows: Sequence[Row], cards: Mapping[str, Gpu]) -> BurnTest:
+    """Add what the node's cards did in the same test: medians, and the hash that most of them got."""
+    alike = [other for other, its in zip(found, rows, strict=True) if its.name == row.name and _same_model(row, its, cards)]
+    if len(alike) < 2 or is_unread(test.ended):
+        return test
+    told = test
+    if not is_unread(test.rates):
+        told = told._replace(rates=tuple(rate._replace(usual=_usual(rate.label, alike)) for rate in test.rates))
+    if not is_unread(test.load):
+        cores = [other.load.core_c for other in alike if not is_unread(other.load) and not is_unread(other.load.core_c)]
+        told = told._replace(load=test.load._replace(usual_core_c=sorted(cores)[(len(cores) - 1) // 2])) if cores else told
+    hashes = [other.hash for other in alike if not is_unread(other.hash) and other.hash]
+    common = max(hashes, key=hashes.count) if hashes and hashes.count(max(hashes, key=hashes.count)) > 1 else ""
+    return told._replace(common_hash=common) if len(hashes) > 1 else told
+
+
+def _same_model(row: Row, other: Row, cards: Mapping[str, Gpu]) -> bool:
+    models = [cards[place.address].device_id if place.address in cards else "" for place in (row, other)]
+    return str(models[0]) == str(models[1])
+
+
+def _usual(label: str, alike: Sequence[BurnTest]) -> float:
+    """Return the median; of two it is the better one, so that the other one stands out."""
+    values = [rate.value for other in alike if not is_unread(other.rates) for rate in other.rates if rate.label == label]
+    return sorted(values)[len(values) // 2]
+
+
+def _grown(recording: Recording, row: Row) -> Any:
+    """Return the error counters of the card that rose in this test, by how much; Unread where one of them was not read."""
+    sums: dict[str, int] = {}
+    for label, key, parse in _counters(row.address):
+        newest = take(recording, key, parse)
+        if is_unread(newest) and newest.kind in GRAVE and not key.startswith("file:"):
+            return newest
+        readings = [reading for reading in recording.all(key) if reading.error is None]
+        for before, after in pairwise(readings):
+            first, last = (parsed(key, reading.value, parse) for reading in (before, after))
+            if after.phase == f"after:{row.name}" and not is_unread(first) and not is_unread(last) and last > first:
+                sums[label] = sums.get(label, 0) + last - first
+    return tuple(Amount(label, value) for label, value in sums.items())
+
+
+def _counters(address: str) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
+    """Yield the name, key and parser of each error counter of a card."""
+    words = {ask.fact: ask for group in card_table.GROUPS for ask in group.asks}
+    for fact, label in GROUPED.items():
+        yield label, words[fact].key(address), words[fact].parse
+    rows = next(ask for ask in card_table.OWN if ask.fact == "remapped_rows")
+    yield "rows remapped after uncorrectable errors", rows.key(address), lambda value: rows.parse(value).uncorrectable
+    yield "rows remapped after correctable errors", rows.key(address), lambda value: rows.parse(value).correctable
+    for asks in card_table.LINK_ASKS:
+        for ask in asks:
+            if ask.fact in LINKED:
+                yield LINKED[ask.fact], ask.key(address), ask.parse
+
+
+GROUPED = {
+    "uncorrected_volatile": "uncorrectable ECC errors",
+    "corrected_volatile": "corrected ECC errors",
+    "replays": "PCIe replays",
+    "fatal": "fatal PCIe errors",
+    "nonfatal": "non-fatal PCIe errors",
+}
+LINKED = {"replays": "NVLink replays", "recoveries": "NVLink recoveries", "crc_errors": "NVLink CRC errors"}
+
+
+def _logged(recording: Recording, row: Row) -> Any:
+    """Return what the kernel logged of the card during this test; Unread where nobody looked."""
+    short = row.address.rsplit(".", 1)[0]
+    readings = [reading for reading in recording.all(TAIL) if reading.phase == row.name]
+    lack = next((reading.error for reading in readings if reading.error is not None), None)
+    if lack is not None or not readings:
+        return lack if lack is not None else Unread(TAIL, "blocked-behind", "the kernel log was not followed in this test")
+    lines = parsed(TAIL, [reading.value for reading in readings], lambda value: [line for each in value for line in names(each)])
+    if is_unread(lines):
+        return lines
+    return tuple(line.partition(";")[2] or line for line in lines if short and short in line.lower())

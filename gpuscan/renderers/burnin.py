@@ -1,0 +1,261 @@
+"""What a burn-in measured, in tables for people: cards by numbers, the matrix of pairs, collectives, other tools' rates."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from gpuscan.measurements import AGAIN, BURNIN, LOAD
+from gpuscan.outcome import Report
+from gpuscan.renderers.grid import Cell, Column, tables
+from gpuscan.renderers.text import INDENT, Line, harmless
+
+NODE = "node"
+HOT = "-hot"
+APART = 0.03  # hot and cold numbers that differ by less are told once
+LOW, LOWER = 0.05, 0.10  # below the median of the cards
+NONE = Cell("-", style="dim")
+GROUPS = (
+    ("gemm_", "_tflops", "matrix multiplication, TFLOP/s"),
+    ("hbm_", "_gbps", "memory (HBM), GB/s"),
+    ("pcie_", "_gbps", "PCIe, GB/s"),
+    ("pcie_together_", "_gbps", "PCIe, all at once, GB/s"),
+)
+WAYS = {  # label of a rate between two cards -> how it is told
+    "peer_one_way_gbps": "one way",
+    "peer_both_gbps": "both ways at once",
+    "peer_through_host_one_way_gbps": "through the host, one way",
+    "peer_through_host_both_gbps": "through the host, both ways at once",
+}
+COUNTS = ("seconds", "operations", "mismatches")
+MOST_OTHERS = 12
+Row = Mapping[str, Any]
+
+
+class Look(NamedTuple):
+    """The rows of the burn-in by what they tell; *cards* are all that the node has, tested or not."""
+
+    cards: tuple[str, ...]
+    rates: tuple[Row, ...]
+    again: Mapping[tuple[str, str], Row]
+    load: tuple[Row, ...]
+    counts: tuple[Row, ...]
+
+
+def lines(report: Report, *, whole: bool) -> list[Line]:
+    """Return the tables, none where nothing was burnt in; *whole* leaves nothing out of the list of other rates."""
+    rows = [row | {"name": str(row["name"]).removeprefix(BURNIN)} for row in report.measurements if "test" in row]
+    if not rows:
+        return []
+    look = _look(report, rows)
+    columns = [*_rate_columns(look), *_load_columns(look)]
+    told = [*_head(look), *(tables([*map(harmless, look.cards), *_foot(look)], columns) if columns else [])]
+    for label, way in WAYS.items():
+        told += _matrix(look, label, way)
+    return [*told, *_collectives(look), *_others(look, whole=whole), *_twice(look), Line("")]
+
+
+def _look(report: Report, rows: Sequence[Row]) -> Look:
+    parts = [str(part["slot"]) for part in report.parts if part["kind"] == "gpu"]
+    tested = [row["card"] for row in rows if row["card"] != NODE and row["address"]] + [row["to"] for row in rows if "to" in row]
+    rates = [row for row in rows if row["name"] not in LOAD and row["name"] not in COUNTS]
+    again = {(row["subject"], row["name"].removesuffix(AGAIN)): row for row in rates if row["name"].endswith(AGAIN)}
+    return Look(
+        tuple(dict.fromkeys(parts + tested)),
+        tuple(row for row in rates if not row["name"].endswith(AGAIN)),
+        again,
+        tuple(row for row in rows if row["name"] in LOAD and "to" not in row),
+        tuple(row for row in rows if row["name"] in COUNTS),
+    )
+
+
+def _last(look: Look, row: Row) -> float:
+    """Return what counts: the second try where there was one."""
+    return float(look.again.get((row["subject"], row["name"]), row)["value"])
+
+
+# --- what was compared
+
+
+def _head(look: Look) -> list[Line]:
+    """Say how much was compared, and what the marks mean."""
+    done: dict[str, float] = {}
+    found = {row["subject"]: row["value"] for row in look.counts if row["name"] == "mismatches"}
+    for row in look.counts:
+        if row["name"] == "operations" and row["subject"] in found:  # without a result of the comparison nothing was compared
+            done[row["unit"]] = done.get(row["unit"], 0) + row["value"]
+    wrong = sum(found.values())
+    amounts = ", ".join(f"{_amount(value)} {harmless(what)}" for what, value in done.items() if value)
+    seen = f"{_amount(wrong)} wrong" if wrong else "no corruption seen"
+    told = [Line(f"Burn-in: {seen} in {amounts}" if amounts else "Burn-in: nothing was compared", hang=len(INDENT))]
+    if len(look.cards) > 1:
+        legend = f"below the median: ! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more; - not measured"
+        told.append(Line(INDENT + legend, hang=len(INDENT)))
+    return told
+
+
+def _amount(number: float) -> str:
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:.1f} {word}"
+    return f"{number:,.0f}"
+
+
+# --- cards by numbers
+
+
+def _foot(look: Look) -> list[str]:
+    return ["median"] if len(look.cards) > 1 else []
+
+
+def _rate_columns(look: Look) -> Iterator[Column]:
+    """Yield the columns of the rates, hot beside cold where they differ."""
+    for first, last, group in GROUPS:
+        found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+        for row in look.rates:
+            if _group(row) == group:
+                test = row["test"].removesuffix(HOT)
+                heats = found.setdefault((row["name"], test), {})
+                heats.setdefault(row["test"][len(test) :], {})[row["card"]] = _last(look, row)
+        names = [name for name, _ in found]
+        for (name, test), heats in found.items():
+            head = harmless(name[len(first) : -len(last)]).replace("_", " ")
+            head = head if names.count(name) == 1 else f"{head} {harmless(test).partition('-')[0]}"
+            for heat in _told_apart(heats):
+                yield _column(look, group, head + heat.replace("-", " "), heats[heat])
+
+
+def _group(row: Row) -> str:
+    if "to" in row or row["card"] == NODE:
+        return ""
+    fitting = [one for one in GROUPS if row["name"].startswith(one[0]) and row["name"].endswith(one[1])]
+    return max(fitting, key=lambda one: len(one[0]), default=("", "", ""))[2]
+
+
+def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return which of cold ('') and hot are shown: both where a card's numbers differ or one is missing, else the hot ones."""
+    if len(heats) < 2:
+        return list(heats)
+    cold, hot = heats[""], heats[HOT]
+    differ = cold.keys() != hot.keys() or any(abs(hot[card] - cold[card]) >= APART * cold[card] for card in cold)
+    return ["", HOT] if differ else [HOT]
+
+
+def _column(look: Look, group: str, head: str, values: Mapping[str, float]) -> Column:
+    """Return one column with its median."""
+    usual = median(values.values())
+    cells = [_cell(values.get(card), usual, _figure(values.get(card, 0.0))) for card in look.cards]
+    return Column(group, head, (*cells, *(Cell(_figure(usual)) for _ in _foot(look))))
+
+
+def _cell(value: float | None, usual: float, text: str, normal: str = "") -> Cell:
+    """Return a number with the mark of how far it is below the usual one; *normal* is the mark of one that is not."""
+    if value is None:
+        return NONE
+    if usual and value <= (1 - LOWER) * usual:
+        return Cell(text, "!!", "bold red")
+    if usual and value <= (1 - LOW) * usual:
+        return Cell(text, "!", "yellow")
+    return Cell(text, normal, "green" if normal else "")
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+def _load_columns(look: Look) -> Iterator[Column]:
+    """Yield the highest temperatures of all tests, and power and clock in the test that draws most."""
+    load = [row for row in look.load if row["card"] != NODE]
+    for name, head in (("core_c", "core"), ("memory_c", "memory")):
+        hottest: dict[str, float] = {}
+        for row in load:
+            if row["name"] == name:
+                hottest[row["card"]] = max(row["value"], hottest.get(row["card"], row["value"]))
+        yield from _whole(look, "hottest, °C", head, hottest, judged=False)
+    drawn: dict[str, list[float]] = {}
+    for row in load:
+        if row["name"] == "power_w":
+            drawn.setdefault(row["test"], []).append(row["value"])
+    heaviest = max(drawn, key=lambda test: median(drawn[test]), default="")
+    for name, head in (("power_w", "mean W"), ("sm_clock_mhz", "SM MHz")):
+        values = {row["card"]: row["value"] for row in load if row["name"] == name and row["test"] == heaviest}
+        yield from _whole(look, f"in {harmless(heaviest)}", head, values, judged=name == "sm_clock_mhz")
+
+
+def _whole(look: Look, group: str, head: str, values: Mapping[str, float], *, judged: bool) -> Iterator[Column]:
+    """Yield a column of whole numbers, none without values; *judged* where a lower one is a worse one."""
+    if not values:
+        return
+    usual = median(values.values())
+    cells = [_cell(values.get(card), usual if judged else 0.0, f"{values.get(card, 0):.0f}") for card in look.cards]
+    yield Column(group, head, (*cells, *(Cell(f"{usual:.0f}") for _ in _foot(look))))
+
+
+# --- pairs
+
+
+def _matrix(look: Look, label: str, way: str) -> list[Line]:
+    """Return the speeds from each card (down) to each (across), each beside how it compares with the median of all pairs."""
+    pairs = {(row["card"], row["to"]): _last(look, row) for row in look.rates if row["name"] == label and "to" in row}
+    if not pairs:
+        return []
+    usual = median(pairs.values())
+    group = f"card to card, {way}, GB/s; median {usual:.0f}; from (down) to (across)"
+    columns = [
+        Column(group, harmless(to), tuple(_pair(pairs.get((card, to)), usual, same=card == to) for card in look.cards))
+        for to in look.cards
+    ]
+    return tables([harmless(card) for card in look.cards], columns)
+
+
+def _pair(value: float | None, usual: float, *, same: bool) -> Cell:
+    return Cell("") if same else _cell(value, usual, f"{value or 0:.0f}", "·")
+
+
+# --- the node's own tests, and other tools
+
+
+def _collectives(look: Look) -> list[Line]:
+    """Return a line a collective: operation, transport, ranks, size and bus bandwidth, as its label tells them."""
+    rows = [row for row in look.rates if row["test"].startswith("nccl")]
+    table = [[*_parts(row), _figure(_last(look, row))] for row in rows]
+    if not table:
+        return []
+    heads = ["NCCL", "transport", "ranks", "size", "bus GB/s"]
+    widths = [max(len(line[n]) for line in (heads, *table)) for n in range(len(heads))]
+    told = [Line("")]
+    for line in (heads, *table):
+        left = [word.ljust(width) for word, width in zip(line[:2], widths[:2], strict=True)]
+        right = [word.rjust(width) for word, width in zip(line[2:], widths[2:], strict=True)]
+        told.append(Line("  ".join(left + right), hang=2))
+    return told
+
+
+def _parts(row: Row) -> list[str]:
+    """Take `all-reduce NVLS 8 1GiB` apart; of a label of another shape the whole is the operation."""
+    parts = harmless(row["name"]).split(" ")
+    return parts if len(parts) == 4 else [harmless(row["name"]), "-", "-", "-"]
+
+
+def _others(look: Look, *, whole: bool) -> list[Line]:
+    """Return what has no table: the rates that other tools told, first of all."""
+    rows = [row for row in look.rates if not (_group(row) or row["test"].startswith("nccl") or row["name"] in WAYS)]
+    shown = rows if whole else rows[:MOST_OTHERS]
+    told = [Line("")] if rows else []
+    for row in shown:
+        subject = harmless(str(row["subject"]).partition(":")[2])
+        told.append(Line(f"{subject}: {harmless(row['name'])} {_figure(_last(look, row))} {row['unit']}", hang=2))
+    if len(shown) < len(rows):
+        told.append(Line(f"and {len(rows) - len(shown)} more (-v shows them)"))
+    return told
+
+
+def _twice(look: Look) -> list[Line]:
+    """Return both numbers of what was measured again because the first one was too low."""
+    told = []
+    for row in look.rates:
+        second = look.again.get((row["subject"], row["name"]))
+        if second is not None:
+            subject = harmless(str(row["subject"]).partition(":")[2])
+            numbers = f"{_figure(row['value'])}, after a pause {_figure(second['value'])} {row['unit']}"
+            told.append(Line(f"{subject}: {harmless(row['name'])} first {numbers}", hang=2))
+    return [Line(""), *told] if told else []

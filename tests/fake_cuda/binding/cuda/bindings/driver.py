@@ -1,0 +1,65 @@
+"""`cuda.bindings.driver` for workers that are processes of their own: the stand-in, with faults planted.
+
+FAKE_CUDA_FAULTS is JSON, by card: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to
+*until*; *fail* calls with a CUDA code; *ms* a launch; *deaf* kernels; *hang* the call that never returns, deaf to SIGTERM;
+*killed* the call that SIGKILL comes in, once (a file of that name in *folder* tells that it has).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from array import array
+from pathlib import Path
+from typing import Any
+
+import fake_cuda
+
+from gpuscan.burnin import driver, memory
+
+memory.GRAIN = 1 << 10  # a card of one MiB would not be worth a page
+driver.HANG_S = 0.5
+DRIVER = fake_cuda.Driver()
+FAULTS: dict[str, Any] = json.loads(os.environ.get("FAKE_CUDA_FAULTS", "{}"))
+
+
+MINE: dict[str, Any] = {}  # of the card that this worker has opened
+
+
+def _plant(address: str) -> None:
+    faults = FAULTS.get(address, {})
+    MINE.update(faults)
+    DRIVER.deaf = set(faults.get("deaf", ()))
+    DRIVER.spent_ms = faults.get("ms", 5.0)
+    DRIVER.failing = {call: fake_cuda.CUresult(code) for call, code in faults.get("fail", {}).items()}
+    seen = {"count": 0}
+
+    def flip(what: str, _at: int, block: array[int]) -> None:
+        if what in faults.get("flip", ()):
+            seen["count"] += 1
+            if seen["count"] % faults.get("every", 3) == 0 and seen["count"] < faults.get("until", 1 << 30):
+                block[len(block) // 2] ^= 4
+
+    DRIVER.after_write = flip
+
+
+def cuDeviceGetByPCIBusId(address: bytes) -> tuple[Any, ...]:
+    """Open the worker's own card: its faults hold from now on."""
+    if not DRIVER.calls or "cuDeviceGetByPCIBusId" not in DRIVER.calls:
+        _plant(address.decode())
+    DRIVER.calls.append("cuDeviceGetByPCIBusId")
+    return (fake_cuda.CUresult.CUDA_SUCCESS, object())
+
+
+def __getattr__(name: str) -> Any:
+    """Do a call, unless a fault is planted in it."""
+    if name == MINE.get("hang"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(3600)
+    killed = Path(MINE.get("folder", "/nowhere")) / "killed"
+    if name == MINE.get("killed") and not killed.exists():
+        killed.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return getattr(DRIVER, name)

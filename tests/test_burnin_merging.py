@@ -1,0 +1,46 @@
+"""A test that ran in several rounds, told as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuscan.burnin.merging import WORST, merged
+
+
+def result(status: str, mismatches: int = 0, **more: Any) -> dict[str, Any]:
+    return {"status": status, "text": status, "mismatches": mismatches, "operations": 5, "seconds": 1.0, "first": [], **more}
+
+
+def test_what_was_wrong_in_two_rounds_was_wrong_twice() -> None:
+    """Although each was right when it was run again at once."""
+    first = merged(None, result("fail", 1, again={"mismatches": 0}))
+    both = merged(first, result("fail", 2, again={"mismatches": 0}))
+    assert both["mismatches"] == 3
+    assert both["again"]["mismatches"] == 2
+    assert merged(first, result("pass"))["again"]["mismatches"] == 0
+
+
+def test_the_newest_is_measured_and_the_highest_kept() -> None:
+    first = merged(None, result("pass", numbers={"tflops": 700.0}, load={"samples": 3, "core_c": 70, "power_w": 690.0}))
+    both = merged(first, result("pass", numbers={"tflops": 650.0}, load={"samples": 2, "core_c": 66, "power_w": 650.0}))
+    assert both["numbers"] == {"tflops": 650.0}
+    assert both["load"] == {"samples": 5, "core_c": 70, "power_w": 650.0}
+    assert (both["operations"], both["seconds"], both["runs"]) == (10, 2.0, 2)
+
+
+def test_a_round_that_was_cut_short_keeps_what_was_measured() -> None:
+    both = merged(merged(None, result("pass", numbers={"tflops": 700.0})), {"status": "unknown", "text": "killed"})
+    assert (both["status"], both["text"], both["numbers"]) == ("unknown", "killed", {"tflops": 700.0})
+
+
+@given(st.lists(st.tuples(st.sampled_from(WORST), st.integers(0, 3)), min_size=1, max_size=6))
+def test_nothing_bad_is_ever_forgotten(rounds: list[tuple[str, int]]) -> None:
+    told: dict[str, Any] | None = None
+    for status, mismatches in rounds:
+        told = merged(told, result(status, mismatches))
+    assert told is not None
+    assert told["status"] == max((status for status, _ in rounds), key=WORST.index)
+    assert told["mismatches"] == sum(mismatches for _, mismatches in rounds)

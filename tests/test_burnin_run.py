@@ -1,0 +1,341 @@
+"""A burn-in through the command line: real workers on a stand-in for the driver, on a fake machine of two H100."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machine import HERE, LIMITS, MARK, Done, Machine, call, finished, nobody_left, wait_for
+
+from gpuscan import collectors
+from gpuscan.profile import load as load_profile
+from gpuscan.recording import Recording, load, patch
+
+TWO = HERE / "recordings" / "h100-2x.json.gz"
+SMALL = {
+    "gemm-exact": {"size": 256, "seconds": 0},
+    "gemm-stress": {"size": 256, "seconds": 0},
+    "memory": {"patterns": ["address", "random"], "fraction": 0.05},
+    "hbm": {"mib": 0.0625, "seconds": 0},
+    "pcie": {"mib": 0.0625, "seconds": 0},
+    "peer": {"mib": 0.0625, "seconds": 0},
+}
+Make = Callable[[Recording], Machine]
+Burn = Callable[..., Done]
+
+
+@pytest.fixture
+def two(machine: Make) -> Machine:
+    return machine(load(str(TWO)))
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    """The profile of a card that nobody has a floor for: the stand-in takes the time that it is told to."""
+    floors = [key for key, value in load_profile("h100").data["burnin"].items() if isinstance(value, (int, float))]
+    path = tmp_path / "slow.yaml"
+    lines = ["extends: h100", "burnin:", "  estimates: []", *(f"  {key}: null" for key in floors)]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return str(path)
+
+
+def cards(machine: Machine) -> list[str]:
+    return machine.cards()
+
+
+def label(machine: Machine, address: str) -> str:
+    return next(gpu.label for gpu in collectors.node(machine.recording).gpus if gpu.address == address)
+
+
+def env(faults: dict[str, Any] | None = None, scale: dict[str, Any] | None = None) -> dict[str, str]:
+    path = os.pathsep.join([str(HERE.parent), str(HERE), str(HERE / "fake_cuda" / "binding")])
+    return {
+        "PYTHONPATH": path,
+        "GPUSCAN_BURNIN_SCALE": json.dumps(SMALL | (scale or {})),
+        "FAKE_CUDA_FAULTS": json.dumps(faults or {}),
+    }
+
+
+@pytest.fixture
+def burn(two: Machine, profile: str) -> Burn:
+    def run(*words: str, on: Machine = two, faults: dict[str, Any] | None = None, **more: Any) -> Done:
+        return on.run("--level", "quick", "--profile", profile, *words, env=env(faults, more.pop("scale", None)), **more)
+
+    return run
+
+
+def that(done: Done, check: str, status: str) -> list[str]:
+    return [subject for subject, found in done.of(f"burnin.{check}").items() if found == status]
+
+
+def test_two_good_cards(burn: Burn, two: Machine, profile: str) -> None:
+    done = burn()
+    assert done.verdict == (0, "pass", True), done.report["findings"]
+    assert done.report["run"]["level"] == "quick"
+    ran = that(done, "runs_to_its_end", "pass")
+    labels = [part["slot"] for part in done.report["parts"] if part["kind"] == "gpu"]
+    for label, other in (labels, reversed(labels)):
+        names = ("memory", "hbm", "pcie", "exact-bf16", "stress-fp8", "exact-bf16-hot", "memory-hot", "pcie-together")
+        assert {f"test:{label} {name}" for name in names} <= set(ran)
+        assert f"test:{label} peer {other}" in ran
+    assert len(that(done, "no_corruption_is_seen", "pass")) == len([name for name in ran if not name.endswith((" nccl", " open"))])
+    assert len(that(done, "agrees_with_the_other_cards", "pass")) == 2 * 6
+    assert "level quick on 2 cards" in done.err
+    assert done.report["run"]["drill"] is True, "the tests were made small: that is no burn-in"
+    again = two.plain("run", "--format", "json", "--profile", profile, "--replay", str(two.file), env=env())
+    assert again.report["checks"] == done.report["checks"]
+
+
+def test_a_card_that_computes_wrong_is_replaced(burn: Burn, two: Machine) -> None:
+    bad, good = cards(two)
+    done = burn(faults={bad: {"flip": ["gemm"]}})
+    assert done.code == 41
+    wrong = [row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"]
+    assert {row["address"] for row in wrong} == {bad}
+    assert {row["action"] for row in wrong} == {"replace"}
+    assert all("when it was run again" in row["message"] for row in wrong)
+    assert [target["address"] for target in done.report["summary"]["targets"]] == [bad]
+    assert good not in {row["address"] for row in wrong}
+
+
+def test_what_is_wrong_once_is_suspect(burn: Burn, two: Machine) -> None:
+    bad, _ = cards(two)
+    done = burn(faults={bad: {"flip": ["gemm"], "until": 4}})
+    (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"]
+    assert (done.code, row["action"]) == (20, "investigate")
+    assert "none when it was run again" in row["message"]
+
+
+def test_a_transfer_that_is_wrong_blames_the_way(burn: Burn, two: Machine) -> None:
+    bad, _ = cards(two)
+    done = burn(faults={bad: {"flip": ["copy"], "every": 2}})
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"]
+    assert done.code == 40
+    assert {row["action"] for row in rows} == {"inspect"}
+    assert any("the card, the host or the link" in row["message"] for row in rows)
+    assert any("or what links them" in row["message"] for row in rows)
+
+
+def test_a_detector_that_sees_nothing_proves_nothing(burn: Burn, two: Machine) -> None:
+    deaf, _ = cards(two)
+    done = burn(faults={deaf: {"deaf": ["check", "compare"]}})
+    assert done.verdict == (3, "incomplete", False)
+    rows = [row for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end" and row["status"] == "unknown"]
+    assert {row["subject"].split(" ")[0] for row in rows} <= {f"test:{label(two, deaf)}", "test:node"}
+    assert all("did not find a flip" in row["reason"] for row in rows)
+    assert len(rows) > 15
+
+
+def test_a_slow_card_is_tried_again_and_told(burn: Burn, two: Machine) -> None:
+    slow, _ = cards(two)
+    done = burn("--only", "burnin", faults={slow: {"ms": 6.0}})
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.keeps_up_with_the_node"]
+    assert done.code == 20
+    assert {(row["address"], row["action"]) for row in rows} == {(slow, "investigate")}
+    assert all("at a second try" in row["message"] for row in rows)
+
+
+def test_a_floor_that_nothing_reaches(burn: Burn) -> None:
+    done = burn("--only", "burnin", "--set", "burnin.hbm_copy_gbps=1000000")
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.reaches_its_floor"]
+    assert done.code == 20
+    assert len(rows) == 2
+    assert all(row["action"] == "investigate" and "the floor is 1e+06" in row["message"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("fault", "action", "words"),
+    [
+        ({"fail": {"cuEventQuery": 600}}, "reset-gpu", "did not finish what was started"),
+        ({"fail": {"cuMemcpyAsync": 214}}, "reset-gpu", "CUDA_ERROR_ECC_UNCORRECTABLE"),
+        ({"hang": "cuMemcpyAsync"}, "reset-gpu", "told nothing"),
+    ],
+)
+def test_a_card_that_fails_under_load_is_not_asked_again(burn: Burn, two: Machine, fault: Any, action: str, words: str) -> None:
+    bad, _ = cards(two)
+    done = burn(faults={bad: fault}, limits=f"{LIMITS},worker=2")
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    assert [(row["address"], row["action"]) for row in rows] == [(bad, action)]
+    assert words in rows[0]["message"]
+    assert done.code == 30
+    assert not done.report["summary"]["complete"]
+    unread = [row for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end" and row["status"] == "unknown"]
+    assert unread
+    assert {row["subject"].split(" ")[0] for row in unread if "peer" not in row["subject"]} <= {
+        f"test:{label(two, bad)}",
+        "test:node",
+    }
+    assert that(done, "no_corruption_is_seen", "pass"), "the other card went on"
+
+
+def test_a_worker_that_somebody_kills_costs_one_test(burn: Burn, two: Machine, tmp_path: Path) -> None:
+    bad, _ = cards(two)
+    done = burn(faults={bad: {"killed": "cuMemcpyAsync", "folder": str(tmp_path)}})
+    assert done.verdict == (3, "incomplete", False)
+    (unknown,) = that(done, "runs_to_its_end", "unknown")
+    (row,) = [row for row in done.report["checks"] if row["subject"] == unknown and row["id"] == "burnin.runs_to_its_end"]
+    assert "was killed by SIGKILL" in row["reason"]
+    assert len(that(done, "runs_to_its_end", "pass")) > 30
+
+
+def begun(two: Machine, profile: str, *words: str, faults: dict[str, Any] | None = None) -> tuple[Any, dict[str, str]]:
+    whole = two.env() | env(faults)
+    process = two.start(two.command(*two.scan("--level", "quick", "--profile", profile, *words)), whole)
+    return process, whole
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_what_was_found_is_told(two: Machine, profile: str, tmp_path: Path, number: int) -> None:
+    checkpoint = tmp_path / "soak.json.gz"
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
+    with process:
+        wait_for(checkpoint.exists)
+        process.send_signal(number)
+        done = finished(process, whole)
+    assert done.code == 128 + number
+    assert done.report["summary"]["complete"] is False
+    assert done.report["summary"]["verdict"] == "incomplete"
+    assert that(done, "runs_to_its_end", "pass")
+    assert checkpoint.exists()
+
+
+def test_an_ended_one_goes_on_from_its_checkpoint(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "soak.json.gz"
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
+    with process:
+        wait_for(checkpoint.exists)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert nobody_left(whole[MARK])
+    steps = load(str(checkpoint)).meta["checkpoint"]["steps"]
+    assert steps > 0
+    done = burn("--checkpoint", str(checkpoint))
+    assert done.code == 0
+    assert "resumed after" in done.err
+    assert not checkpoint.exists()
+    assert len(done.of("burnin.runs_to_its_end")) == len(burn().of("burnin.runs_to_its_end"))
+
+
+def test_a_checkpoint_of_something_else_is_refused(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}", "utf-8")
+    done = two.plain("run", "--level", "quick", "--profile", profile, "--checkpoint", str(other), env=env())
+    assert done.code == 2
+    assert "no checkpoint of a burn-in" in done.err
+
+
+def test_a_deadline_ends_it_and_what_was_not_run_is_told(two: Machine, profile: str) -> None:
+    slow = SMALL | {"gemm-stress": {"size": 256, "seconds": 30}}
+    whole = env() | {"GPUSCAN_BURNIN_SCALE": json.dumps(slow)}
+    done = two.plain(*two.scan("--level", "quick", "--profile", profile, "--deadline", "9"), env=whole)
+    assert done.verdict == (3, "incomplete", False)
+    reasons = {
+        row["subject"]: row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end" and "reason" in row
+    }
+    first = label(two, cards(two)[0])
+    assert "not finished: the deadline was near" in reasons[f"test:{first} stress-bf16"]
+    assert "not run: the deadline was near" in reasons[f"test:{first} stress-fp64"]
+    assert f"test:{first} exact-bf16" not in reasons
+
+
+def test_what_other_programs_use_is_not_loaded(machine: Make, profile: str) -> None:
+    used = machine(patch(load(str(TWO)), {"nvml:nvmlDeviceGetComputeRunningProcesses(*)": [{"pid": 77, "usedGpuMemory": 1}]}))
+    done = used.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
+    assert done.verdict == (3, "incomplete", False)
+    reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end"}
+    assert all("other programs compute on the cards (process 77" in reason for reason in reasons)
+    assert used.run("--level", "quick", "--profile", profile, "--only", "burnin", "--force", env=env()).code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({call("MigMode", "{}"): [1, 1]}, "MIG is on"),
+        ({call("ComputeMode", "{}"): 3}, "compute mode is exclusive process"),
+    ],
+)
+def test_a_card_in_a_mode_that_keeps_it_from_us_is_told(machine: Make, profile: str, change: dict[str, Any], words: str) -> None:
+    recording = load(str(TWO))
+    bad, _ = machine(recording).cards()
+    split = machine(patch(recording, {key.format(bad): value for key, value in change.items()}))
+    done = split.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
+    (row,) = [row for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end" and row["status"] == "unknown"]
+    assert done.code == 3
+    assert words in row["reason"]
+    assert row["address"] == bad
+    assert that(done, "no_corruption_is_seen", "pass"), "the other card is tested all the same"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--level", "quik"), "did you mean quick?"),
+        (("--duration", "3h"), "add --level"),
+        (("--checkpoint", "x"), "add --level"),
+        (("--force",), "add --level"),
+        (("--level", "quick", "--duration", "3h"), "--duration goes with --level long"),
+        (("--level", "long", "--duration", "soon"), "write a duration"),
+        (("--level", "quick", "--context", "busy"), "drain the node"),
+        (("--level", "quick", "--replay", "demo"), "--replay makes none"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(two: Machine, words: tuple[str, ...], told: str) -> None:
+    done = two.plain("run", *words, env=env())
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_without_the_binding_it_says_what_to_install(two: Machine) -> None:
+    script = "import sys; sys.modules['cuda'] = None; from gpuscan.__main__ import main; main()"
+    done = two.plain("run", "--level", "quick", script=script)
+    assert done.code == 2
+    assert "pip install 'gpuscan[burnin]'" in done.err
+
+
+def test_a_soak_goes_round_until_its_time_is_spent(two: Machine, profile: str) -> None:
+    words = two.scan("--level", "long", "--duration", "14s", "--profile", profile, "--only", "burnin")
+    done = two.plain(*words, env=env())
+    assert done.code == 0, done.report["findings"]
+    assert done.report["run"]["level"] == "long"
+    results = [reading.value for reading in two.recorded if reading.key.startswith("burnin:stress-bf16(")]
+    assert len(results) == 2
+    runs = {result["runs"] for result in results}
+    assert min(runs) >= 2
+    assert {f"test:{label(two, card)} {name}" for card in cards(two) for name in ("fade", "pulse-bf16")} <= set(
+        that(done, "runs_to_its_end", "pass")
+    )
+    once = [row for row in done.report["measurements"] if row["name"] == "burnin.operations" and row["test"] == "exact-fp8"]
+    assert all(row["value"] >= 2 * 5 for row in once), "what each round compared is added up"
+
+
+def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> None:
+    """Of cards that no profile has floors for."""
+    recording = load(str(TWO))
+    keys = [reading.key for reading in recording if reading.key.endswith("/uevent") and "10DE:2330" in str(reading.value)]
+    other = machine(patch(recording, {key: recording.get(key).replace("10DE:2330", "10DE:2FFF") for key in keys}))
+    file = tmp_path / "captured.yaml"
+    fast = env({card: {"ms": 1e-5} for card in other.cards()})
+    done = other.plain("profile", "capture", "--level", "quick", "--output", str(file), env=fast)
+    assert done.code == 0, done.err
+    captured = load_profile(str(file)).data["burnin"]
+    again = other.plain(*other.scan("--level", "quick", "--profile", str(file), "--only", "burnin"), env=fast)
+    rates = [row["value"] for row in again.report["measurements"] if row["name"] == "burnin.gemm_bf16_tflops"]
+    assert captured["gemm_bf16_tflops"] == pytest.approx(0.85 * max(rates), abs=0.06)
+    assert captured["peer_one_way_gbps"] is not None
+    assert again.code == 0
+
+
+@pytest.mark.parametrize("words", [(), ("--level", "passive")])
+def test_after_a_swap_the_cards_are_exercised(two: Machine, profile: str, tmp_path: Path, words: tuple[str, ...]) -> None:
+    state = ("--state-dir", str(tmp_path / "state"))
+    done = two.plain("swap", "verify", "--format", "json", "--profile", profile, *state, *words, env=env())
+    passive = bool(words)
+    assert done.report["run"]["level"] == ("passive" if passive else "quick")
+    assert (
+        any(row["id"] == "burnin.no_corruption_is_seen" and row["status"] == "pass" for row in done.report["checks"]) is not passive
+    )
