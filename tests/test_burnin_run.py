@@ -173,6 +173,30 @@ def test_a_card_that_fails_under_load_is_not_asked_again(burn: Burn, two: Machin
     assert that(done, "no_corruption_is_seen", "pass"), "the other card went on"
 
 
+def test_a_worker_that_breaks_blames_no_card(two: Machine, profile: str) -> None:
+    """Its traceback is ours, whatever it trips over."""
+    whole = env() | {"FAKE_CUDA_FAULTS": "no JSON"}
+    done = two.plain(*two.scan("--level", "quick", "--profile", profile, "--only", "burnin"), env=whole)
+    assert done.verdict == (3, "incomplete", False)
+    unknown = [row for row in done.report["checks"] if row["status"] == "unknown" and row["id"] == "burnin.runs_to_its_end"]
+    (reason,) = {row["reason"].partition("(")[2] for row in unknown if row["subject"].endswith(" open")}
+    assert "ended with code 1 (json.decoder.JSONDecodeError" in reason
+
+
+def test_a_library_that_talks_a_lot_stops_nobody(two: Machine, profile: str) -> None:
+    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin")
+    assert two.plain(*words, env=env() | {"FAKE_CUDA_CHATTER": "1"}).code == 0
+
+
+def test_a_card_that_gets_stuck_at_the_second_try_is_stuck(burn: Burn, two: Machine) -> None:
+    """It was slow at first, which alone would be forgiven."""
+    bad, good = cards(two)
+    done = burn("--only", "burnin", faults={bad: {"ms": 6e-5, "triads": 4}, good: {"ms": 5e-5}}, limits=f"{LIMITS},worker=4")
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    assert [row["address"] for row in rows] == [bad]
+    assert done.code == 30
+
+
 def test_a_worker_that_somebody_kills_costs_one_test(burn: Burn, two: Machine, tmp_path: Path) -> None:
     bad, _ = cards(two)
     done = burn(faults={bad: {"killed": "cuMemcpyAsync", "folder": str(tmp_path)}})

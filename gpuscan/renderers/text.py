@@ -152,7 +152,7 @@ def _fold_tests(names: Sequence[str]) -> str:
         card, test, *peer = name.split(" ")
         cards.setdefault(test, []).append(f"{card} to {peer[0]}" if peer else card)
     if len(cards) > MOST_TESTS:
-        every = [place for places in cards.values() for place in places]
+        every = [place.partition(" ")[0] for places in cards.values() for place in places]
         return f"{', '.join(list(cards)[:MOST_TESTS])} and {len(cards) - MOST_TESTS} more tests on {_places(every)}"
     return ", ".join(f"{test} on {_places(found)}" for test, found in cards.items())
 

@@ -187,16 +187,13 @@ class Burn:
         self.workers[card] = Worker(card, _cpus(text))
 
     def _unopened(self, card: str, worker: Worker) -> None:
-        error = worker.error or {"name": "", "text": worker.ended or f"the card could not be opened within {self.silent_s:.0f} s"}
-        status = "lost" if worker.error or worker.ended else "stuck"
-        self.results[f"burnin:open({card})"] = {
-            "status": status,
-            "text": error["text"],
-            "error": error,
-            "kind": "open",
-            "runs": 1,
-        }
-        self.failed[card] = f"not run: {error['text']}"
+        """Tell why a card could not be opened: what CUDA said; or that our process died, which says nothing of the card."""
+        told = worker.error.get("text") or worker.ended or f"the card could not be opened within {self.silent_s:.0f} s"
+        died = bool(worker.ended) and worker.error.get("name", "PLAN") == "PLAN"
+        status = "unknown" if died else "lost" if worker.error else "stuck"
+        error = {} if died else worker.error
+        self.results[f"burnin:open({card})"] = {"status": status, "text": told, "error": error, "kind": "open", "runs": 1}
+        self.failed[card] = f"not run: {told}"
         worker.end(9)
 
     def _listen(self, workers: Sequence[Worker], wait_s: float) -> list[tuple[Worker, dict[str, Any]]]:
@@ -242,8 +239,12 @@ class Burn:
             time.sleep(PAUSE_S)
         for step, cards in doubtful:
             for card, result in self._together(step, [card for card in cards if self._fit(step, card)]).items():
+                key = key_of(step, card)
+                if result["status"] in ("stuck", "lost"):
+                    self.results[key] = merged(self.results[key], result)
+                    continue
                 kept = {part: result[part] for part in ("status", "text", "mismatches", "numbers") if part in result}
-                self.results[key_of(step, card)]["again"] = kept
+                self.results[key]["again"] = kept
 
     def _usable(self, card: str) -> bool:
         """See that a card has a worker: one that was killed by somebody else is followed by another."""

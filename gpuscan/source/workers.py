@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -26,14 +27,12 @@ class Worker:
         self.heard_s = time.monotonic()
         self.ended = ""  # how, in words, once it has
         self._pieces = b""
-        self._complaints, theirs = os.pipe()
-        os.set_blocking(self._complaints, False)
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop who fills it
         words = [sys.executable, "-P", "-m", "gpuscan.burnin.worker"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(  # noqa: S603  # our own module, by our own interpreter
-            words, stdin=pipe, stdout=pipe, stderr=theirs, env=_environment(), start_new_session=True, preexec_fn=_obey
+            words, stdin=pipe, stdout=pipe, stderr=self._complaints, env=_environment(), start_new_session=True, preexec_fn=_obey
         )
-        os.close(theirs)
         source.adopt(self.process.pid)
         self._stdin: Any = self.process.stdin  # both are pipes: they were asked for
         self._stdout: Any = self.process.stdout
@@ -82,11 +81,10 @@ class Worker:
 
     def _complaint(self) -> str:
         """Return the last line that it wrote to standard error."""
-        try:
-            text = os.read(self._complaints, MOST_COMPLAINTS).decode("utf-8", "replace")
-        except BlockingIOError:
-            return ""
-        return text.strip().splitlines()[-1][:200] if text.strip() else ""
+        size = self._complaints.seek(0, os.SEEK_END)
+        self._complaints.seek(max(size - MOST_COMPLAINTS, 0))
+        text = self._complaints.read().decode("utf-8", "replace").strip()
+        return text.splitlines()[-1][:200] if text else ""
 
     def end(self, how: int = signal.SIGTERM) -> None:
         """Ask it to end; with SIGKILL, make it end."""
@@ -96,11 +94,9 @@ class Worker:
 
     def close(self) -> None:
         """Close the pipes: one that waits for its next test ends by that."""
-        for end in (self._stdin, self._stdout):
+        for end in (self._stdin, self._stdout, self._complaints):
             with contextlib.suppress(OSError):
                 end.close()
-        with contextlib.suppress(OSError):
-            os.close(self._complaints)
 
 
 def end_all(workers: "list[Worker]") -> None:

@@ -2,7 +2,8 @@
 
 FAKE_CUDA_FAULTS is JSON, by card: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to
 *until*; *fail* calls with a CUDA code; *ms* a launch; *deaf* kernels; *hang* the call that never returns, deaf to SIGTERM;
-*killed* the call that SIGKILL comes in, once (a file of that name in *folder* tells that it has).
+*killed* the call that SIGKILL comes in, once (a file of that name in *folder* tells that it has); *triads* after which nothing
+that was started ends.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from array import array
 from pathlib import Path
@@ -21,10 +23,13 @@ from gpuscan.burnin import driver, memory
 
 memory.GRAIN = 1 << 10  # a card of one MiB would not be worth a page
 driver.HANG_S = 0.5
+
 DRIVER = fake_cuda.Driver()
 FAULTS: dict[str, Any] = json.loads(os.environ.get("FAKE_CUDA_FAULTS", "{}"))
 
 
+if os.environ.get("FAKE_CUDA_CHATTER"):
+    sys.stderr.write("NCCL INFO a library that talks a lot\n" * 10_000)
 MINE: dict[str, Any] = {}  # of the card that this worker has opened
 
 
@@ -43,6 +48,15 @@ def _plant(address: str) -> None:
                 block[len(block) // 2] ^= 4
 
     DRIVER.after_write = flip
+    triad, triads = DRIVER._kernel_triad, []
+
+    def some(entry: Any, target: int, **more: int) -> None:
+        triad(entry, target, **more)
+        triads.append(target)
+        if len(triads) > faults.get("triads", 1 << 30):
+            DRIVER.failing = {"cuEventQuery": fake_cuda.CUresult.CUDA_ERROR_NOT_READY}
+
+    DRIVER._kernel_triad = some  # type: ignore[method-assign]
 
 
 def cuDeviceGetByPCIBusId(address: bytes) -> tuple[Any, ...]:
