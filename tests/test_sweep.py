@@ -16,6 +16,7 @@ from nodes_synthetic import VARIANTS
 from test_faults import FAULTS
 
 from gpuscan import collectors
+from gpuscan.burnin.tools import is_tool
 from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log import JOURNAL, KMSG, NO_JOURNAL
 from gpuscan.facts import READING_KINDS, Gpu, Node, Unread
@@ -161,6 +162,8 @@ def legitimate(node: Before, keys: Collection[str], kind: str) -> bool:
         return kind == "not-found"
     if all("UnrepairableMemoryFlag" in key for key in keys):  # of R590; some drivers of R580 have it, others need not
         return kind in ("not-found", "not-supported")
+    if all(is_tool(key) for key in keys):  # another program that a burn-in would have run: none has to be installed
+        return kind == "not-found"
     if kind == "gone":
         return not all(node.recording.covers(key) for key in keys)
     return JOURNAL in keys and kind in NO_JOURNAL
@@ -242,6 +245,16 @@ def test_no_reading_can_be_lost_unnoticed(name: str) -> None:
     """Every reading is lost at least once."""
     node = before(base(name))
     assert [hole for keys, kinds in sampled(base(name)) for hole in swept(node, [keys], kinds)] == []
+
+
+def test_nor_any_of_a_burn_in() -> None:
+    """Each of its readings, by every kind of error and by nonsense."""
+    node = before(base("h200-2x-quick"), "h200-4x", How(("gpu.count=2",)))
+    assert node.report.exit_code == 0
+    keys = [keys for keys in each(base("h200-2x-quick")) if str(keys).startswith(("{'burnin:", "{'tail:"))]
+    assert len(keys) > 40
+    assert swept(node, keys, READING_KINDS) == []
+    assert littered(node, keys[::3], GARBAGE) == []
 
 
 @pytest.mark.parametrize("name", sorted({*FILES, *VARIANTS} - {"h100-8x-ib", "h200-1x"}))

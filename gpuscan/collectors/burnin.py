@@ -219,6 +219,8 @@ def _grown(recording: Recording, row: Row) -> Any:
         newest = take(recording, key, parse)
         if is_unread(newest) and newest.kind in GRAVE and not key.startswith("file:"):
             return newest
+        if is_unread(newest) and label in EVERY_CARD_COUNTS:
+            return newest._replace(kind="not-recorded", text=f"this card or driver counts no {label}")
         readings = [reading for reading in recording.all(key) if reading.error is None]
         for before, after in pairwise(readings):
             first, last = (parsed(key, reading.value, parse) for reading in (before, after))
@@ -248,6 +250,7 @@ GROUPED = {
     "fatal": "fatal PCIe errors",
     "nonfatal": "non-fatal PCIe errors",
 }
+EVERY_CARD_COUNTS = ("uncorrectable ECC errors", "PCIe replays")  # of those that are worth a burn-in
 LINKED = {"replays": "NVLink replays", "recoveries": "NVLink recoveries", "crc_errors": "NVLink CRC errors"}
 
 
