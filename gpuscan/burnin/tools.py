@@ -107,7 +107,7 @@ def _parser(key: str) -> tuple[str, Callable[[Output], list[BurnTest]]]:
 def _made(recording: Recording, key: str, cards: tuple[Gpu, ...]) -> list[BurnTest]:
     name, parse = _parser(key)
     seconds = sum(reading.ms for reading in recording.all(key)[-1:]) / 1000
-    value = recording.get(key) if key in recording else Unread(key, "blocked-behind", "not run: the burn-in ended before")
+    value: Any = recording.get(key) if key in recording else Unread(key, "blocked-behind", "not run: the burn-in ended before")
     output = Output(key, name, "", "", 0, seconds, cards)
     if is_unread(value):
         return [lacking(output, _lack(value))]
