@@ -31,6 +31,15 @@ def test_the_newest_is_measured_and_the_highest_kept() -> None:
     assert (both["operations"], both["seconds"], both["runs"]) == (10, 2.0, 2)
 
 
+def test_heat_of_an_earlier_round_is_not_forgotten() -> None:
+    hot = merged(None, result("pass", load={"samples": 3, "hw_thermal": 0.4, "power_brake": 0.0}))
+    assert merged(hot, result("pass", load={"samples": 3, "hw_thermal": 0.0, "power_brake": 0.1}))["load"] == {
+        "samples": 6,
+        "hw_thermal": 0.4,
+        "power_brake": 0.1,
+    }
+
+
 def test_a_round_that_was_cut_short_keeps_what_was_measured() -> None:
     both = merged(merged(None, result("pass", numbers={"tflops": 700.0})), {"status": "unknown", "text": "killed"})
     assert (both["status"], both["text"], both["numbers"]) == ("unknown", "killed", {"tflops": 700.0})

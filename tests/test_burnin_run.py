@@ -228,6 +228,17 @@ def test_a_signal_ends_it_and_what_was_found_is_told(two: Machine, profile: str,
     assert checkpoint.exists()
 
 
+def test_a_worker_that_heeds_no_signal_costs_no_report(two: Machine, profile: str, tmp_path: Path) -> None:
+    checkpoint, bad = tmp_path / "soak.json.gz", cards(two)[0]
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint), faults={bad: {"hang": "cuMemcpyAsync"}})
+    with process:
+        wait_for(lambda: checkpoint.exists() and load(str(checkpoint)).meta["checkpoint"]["steps"] >= 2)
+        process.send_signal(signal.SIGINT)
+        done = finished(process, whole)
+    assert done.code == 128 + signal.SIGINT
+    assert that(done, "runs_to_its_end", "pass"), "what was done before is told"
+
+
 def test_an_ended_one_goes_on_from_its_checkpoint(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "soak.json.gz"
     process, whole = begun(two, profile, "--checkpoint", str(checkpoint))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KEPT = 8
+HIGHEST = ("core_c", "memory_c", "most_power_w", "hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
 WORST = ("skip", "pass", "unknown", "fail", "lost", "stuck")
 
 
@@ -26,5 +27,5 @@ def loads(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[
     """Return what two runs of a test showed: the highest of what is a maximum, the newest of the rest."""
     if not old or not new:
         return dict(new or old or {}) or None
-    highest = {name: max(old[name], new[name]) for name in ("core_c", "memory_c", "most_power_w") if name in old and name in new}
+    highest = {name: max(old[name], new[name]) for name in HIGHEST if name in old and name in new}
     return {**old, **new, **highest, "samples": old["samples"] + new["samples"]}

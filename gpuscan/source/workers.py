@@ -25,6 +25,7 @@ class Worker:
         self.hello: dict[str, Any] = {}
         self.error: dict[str, Any] = {}
         self.heard_s = time.monotonic()
+        self.closed = False
         self.ended = ""  # how, in words, once it has
         self._pieces = b""
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop who fills it
@@ -45,7 +46,7 @@ class Worker:
 
     def send(self, line: Mapping[str, Any]) -> None:
         """Write one line; where nobody reads any more, the end of its answers will tell."""
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._stdin.write(json.dumps(dict(line)).encode("ascii") + b"\n")
             self._stdin.flush()
 
@@ -94,6 +95,7 @@ class Worker:
 
     def close(self) -> None:
         """Close the pipes: one that waits for its next test ends by that."""
+        self.closed = True
         for end in (self._stdin, self._stdout, self._complaints):
             with contextlib.suppress(OSError):
                 end.close()
@@ -101,6 +103,7 @@ class Worker:
 
 def end_all(workers: "list[Worker]") -> None:
     """End workers: by a word, after GRACE_S by force; one that sits in the kernel is left to its fate."""
+    workers = [worker for worker in workers if not worker.closed]
     for worker in workers:
         worker.end(signal.SIGTERM)
     ends_s = time.monotonic() + GRACE_S
@@ -113,6 +116,7 @@ def end_all(workers: "list[Worker]") -> None:
         worker.end(signal.SIGKILL)
         source.reap(worker.process.pid, 0.5)
         worker.process.returncode = 0
+        worker.ended = worker.ended or "was killed: it did not end when it was asked to"
         worker.close()
 
 
