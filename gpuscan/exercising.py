@@ -3,13 +3,15 @@
 import os
 import shutil
 import time
+from collections.abc import Mapping
+from typing import Any
 
-from gpuscan import collectors, judging, profile
-from gpuscan.burnin.levels import Plan, planned, told, with_tools
+from gpuscan import __version__, collectors, judging, profile
+from gpuscan.burnin.levels import END, Plan, planned, told, with_tools
 from gpuscan.burnin.wish import Wish
 from gpuscan.errors import GpuscanError, UsageError, complain
-from gpuscan.facts import Unread
-from gpuscan.recording import Reading, Recording, load
+from gpuscan.facts import Unread, is_unread
+from gpuscan.recording import Reading, Recording, load, save
 from gpuscan.scanning import Machine
 from gpuscan.source.burning import Before, Load
 from gpuscan.source.scanner import DEADLINE_S, Request, Scanner
@@ -29,12 +31,14 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
         recording.add(Reading(f"burnin:open({card})", None, Unread("", "blocked-behind", f"not run: {why}"), time.time()))
     if not plan.steps:
         return 0
-    before = _before(machine.wish, plan)
+    mark = _mark(plan, recording) if machine.wish.checkpoint else {}
+    before = _before(machine.wish, mark)
     complain(_announced(plan, before))
-    loads = Load(plan, recording, before, machine.wish.checkpoint)
+    loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
     found, stopped = Scanner(Request(machine.root, machine.driver_root, plan.deadline_s, load=loads)).finish()
     recording.meta["engine"] = found.meta.get("engine", {})
-    for reading in found:
+    finished = END in found and not is_unread(found.get(END))
+    for reading in found if found.meta.get("engine") is not None else _left_behind(machine.wish):
         recording.add(reading)
     if not stopped:
         keys = tuple(collectors.after_load(recording))
@@ -43,7 +47,7 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
             recording.add(reading._replace(phase="after"))
     if stopped:
         recording.meta["ended_by_signal"] = stopped
-    elif machine.wish.checkpoint and os.path.exists(machine.wish.checkpoint):
+    elif finished and machine.wish.checkpoint and os.path.exists(machine.wish.checkpoint):
         os.unlink(machine.wish.checkpoint)  # all of it is done, and in the recording
     made_at = recording.meta.get("made_at")
     recording.meta["duration_s"] = round(time.time() - made_at, 3) if isinstance(made_at, (int, float)) else None
@@ -74,18 +78,44 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 180 else f"{seconds:.0f} s"
 
 
-def _before(wish: Wish, plan: Plan) -> Before:
-    """Return what the checkpoint has done already; UsageError where it is of another burn-in."""
-    if not wish.checkpoint or not os.path.exists(wish.checkpoint):
-        return Before(Recording({}, []))
+def _left_behind(wish: Wish) -> Recording:
+    """Return what the checkpoint has of a burn-in whose process was killed: the same command goes on from there."""
+    if not wish.checkpoint:
+        return Recording({}, [])
+    complain(f"gpuscan: the burn-in was killed; {wish.checkpoint} has what was done: run the same command again to go on")
+    return load(wish.checkpoint)
+
+
+def _mark(plan: Plan, recording: Recording) -> dict[str, Any]:
+    """Return what tells this burn-in from any other: the cards by UUID, what is done to them and by which version.
+
+    Raises UsageError where a card's UUID is not known: another card at its address would be taken for tested.
+    """
+    node = collectors.node(recording)
+    uuids = {card.address: card.uuid for card in node.gpus if card.address in plan.cards}
+    silent = [address for address, uuid in uuids.items() if is_unread(uuid)]
+    if silent:
+        raise UsageError(f"--checkpoint: the UUID of {silent[0]} was not read: which card was tested could not be told later")
+    wanted = {"level": plan.level, "rounds_s": plan.rounds_s, "keys": told(plan)["keys"]}
+    return {**wanted, "uuids": uuids, "version": __version__, "drill": os.environ.get("GPUSCAN_BURNIN_SCALE", "")}
+
+
+def _before(wish: Wish, mark: Mapping[str, Any]) -> Before:
+    """Return what the checkpoint has done, or begin one; UsageError where it is of another burn-in, or cannot be written."""
+    empty = Before(Recording({}, []))
     file = wish.checkpoint
+    if not file:
+        return empty
+    if not os.path.exists(file):
+        save(Recording({"checkpoint": {"of": dict(mark), "rounds": 0, "steps": 0, "spent_s": 0.0}}, []), file)
+        return empty
     try:
         kept = load(file)
         done = kept.meta["checkpoint"]
-        same = (done["level"], tuple(done["cards"]), done["rounds_s"]) == (plan.level, plan.cards, plan.rounds_s)
+        differ = sorted(name for name in {*mark, *done["of"]} if mark.get(name) != done["of"].get(name))
         found = Before(kept, int(done["rounds"]), int(done["steps"]), float(done["spent_s"]))
-    except (GpuscanError, KeyError, TypeError, ValueError) as error:
+    except (GpuscanError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{file}: no checkpoint of a burn-in ({error}): name another file, or remove it to begin anew") from None
-    if not same:
-        raise UsageError(f"{file}: the checkpoint of another burn-in (level, cards or duration differ): remove it to begin anew")
+    if differ:
+        raise UsageError(f"{file}: the checkpoint of another burn-in ({', '.join(differ)} differ): remove it to begin anew")
     return found

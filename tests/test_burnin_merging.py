@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscan.burnin.merging import WORST, merged
+from gpuscan.burnin.merging import WORST, merged, tries
 
 
 def result(status: str, mismatches: int = 0, **more: Any) -> dict[str, Any]:
@@ -38,6 +38,34 @@ def test_heat_of_an_earlier_round_is_not_forgotten() -> None:
         "hw_thermal": 0.4,
         "power_brake": 0.1,
     }
+
+
+def test_the_slowest_round_counts_with_its_own_second_try() -> None:
+    def stress(tflops: float, *again: float) -> dict[str, Any]:
+        second: dict[str, Any] = {"again": {"mismatches": 0, "numbers": {"tflops": again[0]}}} if again else {}
+        how: dict[str, Any] = {"kind": "stress", "step": "stress-bf16", "options": {"dtype": "bf16"}}
+        return result("pass", numbers={"tflops": tflops, "got": "ab"}, **how, **second)
+
+    slow = merged(merged(merged(None, stress(700.0)), stress(500.0, 510.0)), stress(690.0))
+    assert tries(slow) == {"gemm_bf16_tflops": [500.0, 510.0]}
+    assert tries(merged(merged(None, stress(500.0, 699.0)), stress(690.0))) == {"gemm_bf16_tflops": [690.0]}
+
+
+def test_other_bits_in_another_round_are_a_wrong_word() -> None:
+    first = merged(None, result("pass", numbers={"got": "aa"}))
+    both = merged(first, result("pass", numbers={"got": "bb"}))
+    assert (both["status"], both["mismatches"]) == ("fail", 1)
+    assert "in the round before it was aa" in both["text"]
+    assert merged(first, result("pass", numbers={"got": "aa"}))["status"] == "pass"
+
+
+def test_what_one_round_could_not_sample_is_lacking() -> None:
+    seen = {"samples": 3, "hw_thermal": 0.0}
+    blind = {"samples": 0, "lacks": {"reasons": ["timed-out", "planted"]}}
+    for order in ((seen, blind), (blind, seen)):
+        first, second = order
+        both = merged(merged(None, result("pass", load=first)), result("pass", load=second))
+        assert both["load"]["lacks"] == {"reasons": ["timed-out", "planted"]}
 
 
 def test_a_round_that_was_cut_short_keeps_what_was_measured() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import HERE, LIMITS, MARK, Done, Machine, call, finished, nobody_left, wait_for
+from machine import HERE, LIMITS, MARK, Done, Machine, call, finished, living, nobody_left, wait_for
 
 from gpuscan import collectors
 from gpuscan.profile import load as load_profile
@@ -83,7 +83,9 @@ def test_two_good_cards(burn: Burn, two: Machine, profile: str) -> None:
         names = ("memory", "hbm", "pcie", "exact-bf16", "stress-fp8", "exact-bf16-hot", "memory-hot", "pcie-together")
         assert {f"test:{label} {name}" for name in names} <= set(ran)
         assert f"test:{label} peer {other}" in ran
-    assert len(that(done, "no_corruption_is_seen", "pass")) == len([name for name in ran if not name.endswith((" nccl", " open"))])
+    assert len(that(done, "no_corruption_is_seen", "pass")) == len(
+        [name for name in ran if not name.endswith((" nccl", " open", " end"))]
+    )
     assert len(that(done, "agrees_with_the_other_cards", "pass")) == 2 * 6
     assert "level quick on 2 cards" in done.err
     assert done.report["run"]["drill"] is True, "the tests were made small: that is no burn-in"
@@ -213,12 +215,17 @@ def begun(two: Machine, profile: str, *words: str, faults: dict[str, Any] | None
     return process, whole
 
 
+def steps_of(checkpoint: Path) -> int:
+    """How many steps of its round a checkpoint has done."""
+    return int(load(str(checkpoint)).meta["checkpoint"]["steps"]) if checkpoint.exists() else 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_what_was_found_is_told(two: Machine, profile: str, tmp_path: Path, number: int) -> None:
     checkpoint = tmp_path / "soak.json.gz"
     process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
     with process:
-        wait_for(checkpoint.exists)
+        wait_for(lambda: steps_of(checkpoint) > 0)
         process.send_signal(number)
         done = finished(process, whole)
     assert done.code == 128 + number
@@ -232,7 +239,7 @@ def test_a_worker_that_heeds_no_signal_costs_no_report(two: Machine, profile: st
     checkpoint, bad = tmp_path / "soak.json.gz", cards(two)[0]
     process, whole = begun(two, profile, "--checkpoint", str(checkpoint), faults={bad: {"hang": "cuMemcpyAsync"}})
     with process:
-        wait_for(lambda: checkpoint.exists() and load(str(checkpoint)).meta["checkpoint"]["steps"] >= 2)
+        wait_for(lambda: steps_of(checkpoint) >= 2)
         process.send_signal(signal.SIGINT)
         done = finished(process, whole)
     assert done.code == 128 + signal.SIGINT
@@ -243,17 +250,76 @@ def test_an_ended_one_goes_on_from_its_checkpoint(burn: Burn, two: Machine, prof
     checkpoint = tmp_path / "soak.json.gz"
     process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
     with process:
-        wait_for(checkpoint.exists)
+        wait_for(lambda: steps_of(checkpoint) > 0)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     assert nobody_left(whole[MARK])
-    steps = load(str(checkpoint)).meta["checkpoint"]["steps"]
-    assert steps > 0
+    assert steps_of(checkpoint) > 0
     done = burn("--checkpoint", str(checkpoint))
     assert done.code == 0
     assert "resumed after" in done.err
     assert not checkpoint.exists()
     assert len(done.of("burnin.runs_to_its_end")) == len(burn().of("burnin.runs_to_its_end"))
+
+
+def test_a_checkpoint_of_another_card_is_refused(machine: Make, two: Machine, profile: str, tmp_path: Path) -> None:
+    """At the same address: the node next to it, or the part that came after."""
+    checkpoint = tmp_path / "soak.json.gz"
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
+    with process:
+        wait_for(lambda: steps_of(checkpoint) > 0)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert nobody_left(whole[MARK])
+    bad = cards(two)[0]
+    other = machine(patch(load(str(TWO)), {call("UUID", bad): "GPU-00000000-1111-2222-3333-444444444444"}))
+    words = other.scan("--level", "quick", "--profile", profile, "--checkpoint", str(checkpoint))
+    done = other.plain(*words, env=env({bad: {"flip": ["gemm"]}}))
+    assert done.code == 2
+    assert "uuids differ" in done.err
+    nameless = machine(patch(load(str(TWO)), {call("UUID", bad): {"error": ["garbled", "planted"]}}))
+    done = nameless.plain(*nameless.scan("--level", "quick", "--profile", profile, "--checkpoint", str(tmp_path / "n")), env=env())
+    assert done.code == 2
+    assert "which card was tested could not be told" in done.err
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_before(two: Machine, profile: str, tmp_path: Path) -> None:
+    words = two.scan("--level", "quick", "--profile", profile, "--checkpoint", str(tmp_path / "no" / "such"))
+    done = two.plain(*words, env=env())
+    assert done.code == 2
+    assert "cannot be written" in done.err
+
+
+def test_one_whose_process_is_killed_keeps_its_checkpoint(two: Machine, profile: str, tmp_path: Path) -> None:
+    """As when the host is out of memory: what was done is judged, and is not all of it."""
+    checkpoint = tmp_path / "soak.json.gz"
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
+    with process:
+        wait_for(lambda: steps_of(checkpoint) > 3)
+        (parent,) = {int(Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()[1]) for pid in workers(whole[MARK])}
+        os.kill(parent, signal.SIGKILL)
+        done = finished(process, whole)
+    assert done.verdict == (3, "incomplete", False)
+    assert checkpoint.exists()
+    assert "run the same command again" in done.err
+    assert that(done, "runs_to_its_end", "pass"), "what was done is judged"
+
+
+def workers(mark: str) -> list[int]:
+    """The workers of a run that was started with this mark."""
+    return [pid for pid in living(mark) if "gpuscan.burnin.worker" in Path(f"/proc/{pid}/cmdline").read_text("utf-8")]
+
+
+def test_a_soak_that_the_deadline_ends_is_incomplete(two: Machine, profile: str, tmp_path: Path) -> None:
+    """Although every test has run in its first round."""
+    checkpoint = tmp_path / "soak.json.gz"
+    gpus = ",".join(cards(two))  # all of them by name, so that no other program is asked for
+    soak = ("--level", "long", "--duration", "24h", "--deadline", "45", "--checkpoint", str(checkpoint), "--gpus", gpus)
+    done = two.plain(*two.scan(*soak, "--profile", profile, "--only", "burnin"), env=env())
+    assert done.verdict == (3, "incomplete", False)
+    assert "test:node end" in that(done, "runs_to_its_end", "unknown")
+    assert not done.report["findings"]
+    assert checkpoint.exists()
 
 
 def test_a_checkpoint_of_something_else_is_refused(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
@@ -285,6 +351,14 @@ def test_what_other_programs_use_is_not_loaded(machine: Make, profile: str) -> N
     reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end"}
     assert all("other programs compute on the cards (process 77" in reason for reason in reasons)
     assert used.run("--level", "quick", "--profile", profile, "--only", "burnin", "--force", env=env()).code == 0
+
+
+def test_cards_that_tell_no_programs_are_not_loaded(machine: Make, profile: str) -> None:
+    silent = machine(patch(load(str(TWO)), {"nvml:nvmlDeviceGetComputeRunningProcesses(*)": {"error": ["garbled", "planted"]}}))
+    done = silent.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
+    assert done.verdict == (3, "incomplete", False)
+    reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end"}
+    assert all("what computes on the cards could not be read" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(

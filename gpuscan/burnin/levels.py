@@ -13,6 +13,9 @@ DTYPES = ("bf16", "fp8", "fp16", "tf32", "int8", "fp64")
 WHOLE = (*PATTERNS, *MOVING, "block-move")
 MODES = {1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}  # NVML; a pair's test opens cards that others have open
 NOT_ALONE = "other programs compute on the cards (process {}): end them, or add --force"
+NOT_TOLD = "what computes on the cards could not be read ({}): see to it that nothing does, then add --force"
+UNTELLABLE = ("not-supported", "too-old-driver", "not-recorded")  # then nobody can tell, and no scan is held up for it
+END = "burnin:end()"  # the reading that tells that all of it was done
 START_S = 20.0  # until every worker has opened its card
 SCAN_S = 180.0  # the deadline of a passive scan, which comes before
 
@@ -111,7 +114,7 @@ def key_of(step: Step, card: str) -> str:
 def told(plan: Plan) -> dict[str, Any]:
     """Return what a plan sets out to do, as the reading `burnin:plan()` has it: what then lacks was not done."""
     opened = [f"burnin:open({card})" for card in (*plan.cards, *plan.refused)]
-    keys = [key_of(step, card) for step in plan.steps for card in step.cards]
+    keys = [key_of(step, card) for step in plan.steps for card in step.cards] + ([END] if plan.steps else [])
     times = {"expected_s": round(plan.expected_s), "deadline_s": round(plan.deadline_s)}
     return {"level": plan.level, **times, "keys": list(dict.fromkeys([*opened, *keys])), "tools": [tool.key for tool in plan.tools]}
 
@@ -125,6 +128,17 @@ def _refused(cards: Sequence[Gpu], force: bool) -> dict[str, str]:
     """Return the cards that must not or cannot be loaded, and why. One card's program would be disturbed by a neighbour's load."""
     running = [] if force else [process.pid for card in cards if not is_unread(card.processes) for process in card.processes]
     told = {card.address: reason for card in cards if (reason := _reason(card))}
+    silent = (
+        []
+        if force
+        else [
+            card.processes.text
+            for card in cards
+            if is_unread(card.processes) and card.access == "ok" and card.processes.kind not in UNTELLABLE
+        ]
+    )
+    if silent:
+        return {card.address: told.get(card.address) or NOT_TOLD.format(silent[0]) for card in cards}
     if running:
         return {card.address: told.get(card.address) or NOT_ALONE.format(", ".join(map(str, running[:5]))) for card in cards}
     return told

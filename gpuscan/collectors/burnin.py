@@ -6,17 +6,20 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from gpuscan.burnin import tools
-from gpuscan.burnin.rates import rates
+from gpuscan.burnin.merging import tries
 from gpuscan.burnin.watching import REASONS
 from gpuscan.collectors import card as card_table
 from gpuscan.collectors.reading import Sources, count, names, parsed, take
 from gpuscan.facts import READING_KINDS, Amount, BurnTest, Gpu, Load, Rate, Unread, Word, is_unread
 from gpuscan.recording import Reading, Recording
 
+CORRECTED = re.compile(r"(?<!un)corrected", re.IGNORECASE)
 KEY = re.compile(r"burnin:([\w-]+)\(([^,)]*)(?:,([^)]*))?\)")
 PLAN = "burnin:plan()"
 TAIL = "tail:/dev/kmsg"
 STATUSES = ("pass", "fail", "unknown", "skip", "stuck", "lost")
+KINDS = {"fade": "memory", "memory-hot": "memory", "end": "open"}
+MEASURED = ("stress", "hbm", "pcie", "peer", "nccl")
 GRAVE = ("lost", "timed-out", "blocked-behind", "garbled", "no-permission", "reset-required")  # a counter that should be there
 ENDED = {"stuck": "stuck", "lost": "lost"}
 NODE = "node"
@@ -86,9 +89,9 @@ def _test(row: Row, cards: Mapping[str, Gpu], grown: Any, logged: Any) -> BurnTe
     value: Any = row.reading.value if row.reading.error is None else row.reading.error
     if not is_unread(value) and not (isinstance(value, dict) and value.get("status") in STATUSES):
         value = Unread(row.reading.key, "garbled", f"makes no sense: {value!r:.80}")
-    kind = row.name.split("-")[0] if row.name not in ("fade", "memory-hot") else "memory"
+    kind = KINDS.get(row.name, row.name.split("-")[0])
     label, to = (cards[place].label if place in cards else place for place in (row.address, row.to))
-    label = NODE if kind == "nccl" else label
+    label = label if label and kind != "nccl" else NODE
     named = f"{label} {row.name}{f' {to}' if to else ''}"
     place: dict[str, Any] = {
         "label": named,
@@ -137,7 +140,7 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
         "words": parsed(key, value.get("first", []), _words),
         "hash": str(value.get("numbers", {}).get("got", "")) if bad is None else bad,
         "common_hash": ONE,
-        "rates": bad if bad is not None else _own_rates(value, again, kind, row),
+        "rates": bad if bad is not None else _own_rates(value, kind, row),
         "load": _load(value.get("load"), key, gpu),
         "remap_pending": _pending(gpu, key),
     }
@@ -149,16 +152,14 @@ def _pending(gpu: Gpu | None, key: str) -> Any:
     return gpu.remapped_rows if is_unread(gpu.remapped_rows) else gpu.remapped_rows.pending
 
 
-def _own_rates(value: Mapping[str, Any], again: Mapping[str, Any], kind: str, row: Row) -> Any:
-    def measured(numbers: Any) -> dict[str, float]:
-        return rates(kind, row.name, value.get("options", {}), numbers or {})
-
-    first = parsed(row.reading.key, value.get("numbers"), measured)
-    second = parsed(row.reading.key, again.get("numbers"), measured)
-    if is_unread(first):
-        return first
-    tries = {} if is_unread(second) else second
-    return tuple(Rate(label, rate, (tries[label],) if label in tries else (), ONE) for label, rate in first.items())
+def _own_rates(value: Mapping[str, Any], kind: str, row: Row) -> Any:
+    """Return what the slowest round measured; a test of speed that measured nothing makes no sense."""
+    found = parsed(row.reading.key, value, tries)
+    if is_unread(found):
+        return found
+    if not found and kind in MEASURED and value["status"] in ("pass", "fail"):
+        return Unread(row.reading.key, "garbled", "it was to measure a speed, and tells none")
+    return tuple(Rate(label, told[0], tuple(told[1:]), ONE) for label, told in found.items())
 
 
 def _words(value: Any) -> tuple[Word, ...]:
@@ -171,7 +172,8 @@ def _load(value: Any, key: str, gpu: Gpu | None) -> Any:
     if not isinstance(value, dict):
         return Unread(key, "not-recorded", "nothing was sampled meanwhile")
     lacks: dict[str, Any] = value.get("lacks") or {}
-    facts = {name: value[name] if name in value else _silent(name, lacks, key) for name in Load._fields if name != "usual_core_c"}
+    told = {name: found for name, found in value.items() if SAMPLED.get(name, name) not in lacks}  # in no round may it lack
+    facts = {name: told[name] if name in told else _silent(name, lacks, key) for name in Load._fields if name != "usual_core_c"}
     lost: Any = Unread(key, "not-found", "the card is not listed")
     limits = (gpu.temperature.slowdown_c, gpu.temperature.memory_max_c, gpu.power.limit_w) if gpu else (lost, lost, lost)
     facts |= dict(zip(("slowdown_c", "memory_max_c", "limit_w"), limits, strict=True))
@@ -197,7 +199,7 @@ def _beside(test: BurnTest, row: Row, found: Sequence[BurnTest], rows: Sequence[
         cores = [other.load.core_c for other in alike if not is_unread(other.load) and not is_unread(other.load.core_c)]
         told = told._replace(load=test.load._replace(usual_core_c=sorted(cores)[(len(cores) - 1) // 2])) if cores else told
     hashes = [other.hash for other in alike if not is_unread(other.hash) and other.hash]
-    common = max(hashes, key=hashes.count) if hashes and hashes.count(max(hashes, key=hashes.count)) > 1 else ""
+    common = next((one for one in hashes if 2 * hashes.count(one) > len(hashes)), "")
     return told._replace(common_hash=common) if len(hashes) > 1 else told
 
 
@@ -255,13 +257,18 @@ LINKED = {"replays": "NVLink replays", "recoveries": "NVLink recoveries", "crc_e
 
 
 def _logged(recording: Recording, row: Row) -> Any:
-    """Return what the kernel logged of the card during this test; Unread where nobody looked."""
+    """Return what the kernel logged of the card during this test; without that Unread where nobody looked, or not at all of it.
+
+    A corrected PCIe error is counted, and is no fault.
+    """
     short = row.address.rsplit(".", 1)[0]
     readings = [reading for reading in recording.all(TAIL) if reading.phase == row.name]
-    lack = next((reading.error for reading in readings if reading.error is not None), None)
-    if lack is not None or not readings:
-        return lack if lack is not None else Unread(TAIL, "blocked-behind", "the kernel log was not followed in this test")
-    lines = parsed(TAIL, [reading.value for reading in readings], lambda value: [line for each in value for line in names(each)])
+    values = [reading.value for reading in readings if reading.error is None]
+    lines = parsed(TAIL, values, lambda value: [line for each in value for line in names(each)])
     if is_unread(lines):
         return lines
-    return tuple(line.partition(";")[2] or line for line in lines if short and short in line.lower())
+    found = [line for line in lines if short and short in line.lower() and not CORRECTED.search(line)]
+    lack = next((reading.error for reading in readings if reading.error is not None), None)
+    if not found and (lack is not None or not readings):
+        return lack if lack is not None else Unread(TAIL, "blocked-behind", "the kernel log was not followed in this test")
+    return tuple(line.partition(";")[2] or line for line in found)

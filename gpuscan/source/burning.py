@@ -1,57 +1,33 @@
-"""The burn-in under way: a worker a card, all begin each step together, watched while they work, never waited for in vain."""
+"""The burn-in under way: step after step on all cards, watched meanwhile, counters read around each, tried again where in doubt."""
 
-import json
-import os
 import re
-import select
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gpuscan import source
-from gpuscan.burnin.levels import Plan, Step, key_of
-from gpuscan.burnin.merging import merged
+from gpuscan.burnin.levels import END, Plan, Step, key_of
+from gpuscan.burnin.merging import merged, rates_of
 from gpuscan.burnin.progress import Progress
 from gpuscan.burnin.watching import Samples, keys
 from gpuscan.collectors import again
 from gpuscan.collectors.reading import names
+from gpuscan.errors import GpuscanError, complain
 from gpuscan.facts import Unread
 from gpuscan.recording import Reading, Recording, save
 from gpuscan.source import tools
+from gpuscan.source.crew import Crew
 from gpuscan.source.guard import Guard, Options
-from gpuscan.source.workers import Worker, end_all
 
 SAMPLE_S = 1.0
 PAUSE_S = 5.0  # before a slow test is tried again
 NEAR = 0.95  # slower than this share of the node's median is tried again
 TAIL = "tail:/dev/kmsg"
-MATTERS = re.compile(r"NVRM|nvidia|Xid|AER:|EDAC|Hardware Error|MCE", re.IGNORECASE)
-MOST_LINES = 200
+DRIVERS = re.compile(r"NVRM|nvidia-nvswitch|nvidia-nvlink|SXid", re.IGNORECASE)
+MOST_LINES = 200  # of one test
 COUNTS = ("nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSramEccErrorStatus")
-STOPPED = "not finished: the burn-in was ended by a signal"
-
-
-class Shown(Protocol):
-    """Who is told how it goes: a display on a terminal, or lines."""
-
-    def step(self, name: str, number: int, total: int, seconds: float) -> None:
-        """A step begins."""
-
-    def update(self, card: str, **fields: Any) -> None:
-        """Something is known of a card."""
-
-    def close(self) -> None:
-        """Nothing more will come."""
-
-
-class Load(NamedTuple):
-    """What a burn-in needs: its plan, the scan before it, what an earlier call had done, the file that keeps what is done."""
-
-    plan: Plan
-    known: Recording
-    before: "Before"
-    checkpoint: str = ""
+NOT_RUN = "not run: the deadline was near"
 
 
 class Before(NamedTuple):
@@ -63,150 +39,127 @@ class Before(NamedTuple):
     spent_s: float = 0.0
 
 
+class Load(NamedTuple):
+    """What a burn-in needs: its plan, the scan before it, what an earlier call had done.
+
+    *checkpoint* is the file that keeps what is done, *mark* what tells this burn-in from another's there.
+    """
+
+    plan: Plan
+    known: Recording
+    before: Before
+    checkpoint: str = ""
+    mark: Mapping[str, Any] = {}
+
+
 class Burn:
     """One burn-in: `run` returns when all is done, or the time is up, or a signal came."""
 
-    def __init__(self, plan: Plan, guard: Guard, shown: Shown, known: Recording, keep: Callable[[Recording], None]) -> None:
-        self.plan, self.guard, self.shown, self.keep = plan, guard, shown, keep
-        self.workers: dict[str, Worker] = {}
-        self.failed: dict[str, str] = {}  # cards on which nothing more is run, and why
+    def __init__(self, load: Load, guard: Guard, shown: Progress) -> None:
+        self.load, self.plan, self.guard, self.shown = load, load.plan, guard, shown
         self.results: dict[str, dict[str, Any]] = {}
         self.lacks: dict[str, Unread] = {}
         self.counters: dict[str, Any] = {}  # the newest value of each key
         self.readings: list[Reading] = []  # counters that changed, and what the kernel logged
-        self.near: dict[str, Any] = {}  # the processors that are near to each card
-        self.followed: set[str] = set()  # the tests in which the kernel log was looked at
-        self.counting = _counting(known, plan.cards)
-        self.spent_s, self.began_s = 0.0, time.monotonic()
-        self.silent_s = guard.options.limits.worker_s  # a worker tells every second that it works
-        self.engine: dict[str, Any] = {}
-        self.scale: dict[str, Any] = json.loads(os.environ.get("GPUSCAN_BURNIN_SCALE", "{}"))
+        self.kept: dict[str, int] = {}  # lines of the kernel that are kept of each test
+        self.counting = _counting(load.known, load.plan.cards)
+        self.began_s = time.monotonic()
+        self._resume()
+        self._count("before")  # and the guard holds the cards from now on: opening them again takes no time
+        files = {card: f"file:/sys/bus/pci/devices/{card}/local_cpulist" for card in self.plan.cards}
+        read = {reading.key: reading.value for reading in guard.read(list(files.values())) if reading.error is None}
+        near = {card: str(read.get(file) or "") for card, file in files.items()}
+        self.crew = Crew(self.plan, guard.options.limits, guard.ends_s, near)
 
-    def run(self, before: Before) -> None:
-        """Run round after round until the time of the plan is spent; one round at least."""
-        self._resume(before)
-        rounds = before.rounds
+    def run(self) -> None:
+        """Run round after round until the time of the plan is spent, one round at least; then the other programs."""
         try:
-            self._open()
-            self._count("before")
-            while True:
-                for number, step in enumerate(self.plan.steps):
-                    if rounds == before.rounds and number < before.steps:
-                        continue
-                    self._step(step, number)
-                    if self._over():
-                        return
-                    self.keep(self.recording(rounds, number + 1))
-                rounds += 1
-                if self._spent_s() >= self.plan.rounds_s:
-                    return
+            self.crew.open(self.plan.cards)
+            why = self._rounds()
+            done = f"after {self._spent_s():.0f} s of {max(self.plan.rounds_s, self.plan.expected_s):.0f}"
+            if why:
+                self.lacks[END] = Unread(END, "blocked-behind", f"the burn-in ended {done}: {why}")
+            else:
+                self.results[END] = {"status": "pass", "text": done, "kind": "open", "runs": 1}
         finally:
-            end_all(list(self.workers.values()))
+            self.crew.end()
             self._run_tools()
             self.shown.close()
+
+    def _rounds(self) -> str:
+        """Return why it ended before its time, nothing where it did not."""
+        rounds, first = self.load.before.rounds, self.load.before.steps
+        while True:
+            for number in range(first, len(self.plan.steps)):
+                self._step(number)
+                why = self._over() or self.crew.cut
+                if why and (self.crew.cut or number + 1 < len(self.plan.steps) or self._spent_s() < self.plan.rounds_s):
+                    for step in self.plan.steps:
+                        self._lack(step, step.cards, why)
+                    return why
+                self._keep(rounds, number + 1)
+            rounds, first = rounds + 1, 0
+            if self._spent_s() >= self.plan.rounds_s:
+                return ""
+
+    def _over(self) -> str:
+        """Return why nothing more may be begun, if that is so."""
+        if source.caught:
+            return "not run: the burn-in was ended by a signal"
+        if time.monotonic() >= self.guard.ends_s:
+            return NOT_RUN
+        return "not run: no card is left to test" if all(card in self.crew.failed for card in self.plan.cards) else ""
+
+    def _keep(self, rounds: int, steps: int) -> None:
+        """Write the checkpoint; what goes wrong there is told, and costs nothing that was found."""
+        if not self.load.checkpoint:
+            return
+        done = {"of": dict(self.load.mark), "rounds": rounds, "steps": steps, "spent_s": round(self._spent_s(), 1)}
+        try:
+            save(self.recording({"checkpoint": done}), self.load.checkpoint)
+        except GpuscanError as error:
+            complain(f"gpuscan: {error}; the burn-in goes on without it")
 
     def _run_tools(self) -> None:
         """Run the other programs, once the cards are free of ours; each may take no more than is left."""
         for number, tool in enumerate(self.plan.tools, len(self.plan.steps) + 1):
             left_s = self.guard.ends_s - time.monotonic()
-            if source.caught or left_s <= 0:
-                why = STOPPED if source.caught else "not run: the deadline was near"
+            present = tools.program(tool.key)
+            if present and (source.caught or left_s <= 0):
+                why = "not run: the burn-in was ended by a signal" if source.caught else NOT_RUN
                 self.readings.append(Reading(tool.key, None, Unread(tool.key, "blocked-behind", why), time.time()))
                 continue
-            if tools.program(tool.key):
+            if present:
                 self.shown.step(tool.name, number, len(self.plan.steps) + len(self.plan.tools), tool.usual_s)
-            self.readings.append(tools.run(tool.key, min(tool.limit_s, left_s), lambda: not source.caught))
+            self.readings.append(tools.run(tool.key, max(min(tool.limit_s, left_s), 0.0), lambda: not source.caught))
 
-    def recording(self, rounds: int = 0, steps: int = 0) -> Recording:
+    def recording(self, meta: Mapping[str, Any]) -> Recording:
         """Return what was found so far."""
-        progress = {"rounds": rounds, "steps": steps, "spent_s": round(self._spent_s(), 1)}
-        plan = {"level": self.plan.level, "cards": list(self.plan.cards), "rounds_s": self.plan.rounds_s}
-        meta = {"made_at": round(time.time(), 3), "engine": self.engine, "checkpoint": {**plan, **progress}}
-        told = Recording(meta, ["burnin:*"])
+        told = Recording({"made_at": round(time.time(), 3), "engine": self.crew.engine, **meta}, ["burnin:*"])
+        opened = {f"burnin:open({card})": value for card, value in self.crew.opened.items()}
+        results = {**self.results, **opened}
         for reading in self.readings:
             told.add(reading)
-        for key, value in self.results.items():
+        for key, value in results.items():
             told.add(Reading(key, value, None, time.time(), 1000 * value.get("seconds", 0.0), self.plan.level))
         for key, lack in self.lacks.items():
-            if key not in self.results:
+            if key not in results:
                 told.add(Reading(key, None, lack, time.time(), 0.0, self.plan.level))
         return told
 
     def _spent_s(self) -> float:
-        return self.spent_s + time.monotonic() - self.began_s
+        return self.load.before.spent_s + time.monotonic() - self.began_s
 
-    def _over(self) -> str:
-        """Return why nothing more may be begun, if that is so; what is left is then told as not run."""
-        why = STOPPED if source.caught else ""
-        if not why and time.monotonic() >= self.guard.ends_s:
-            why = "not run: the deadline was near"
-        if not why and self.plan.cards and all(card in self.failed for card in self.plan.cards):
-            why = "not run: no card is left to test"
-        if why:
-            for step in self.plan.steps:
-                self._lack(step, step.cards, why)
-        return why
-
-    def _resume(self, before: Before) -> None:
-        self.spent_s = before.spent_s
-        for reading in before.recording:
+    def _resume(self) -> None:
+        for reading in self.load.before.recording:
             if not reading.key.startswith("burnin:"):
                 self.readings.append(reading)
             elif reading.error is None:
                 self.results[reading.key] = dict(reading.value)
 
-    def _open(self) -> None:
-        """Start a worker a card, each on the processors that are near to it, and let all open their cards."""
-        files = {card: f"file:/sys/bus/pci/devices/{card}/local_cpulist" for card in self.plan.cards}
-        self.near = {reading.key: reading.value for reading in self.guard.read(list(files.values())) if reading.error is None}
-        for card in self.plan.cards:
-            self._begin(card)
-        ends_s = time.monotonic() + self.silent_s
-        while time.monotonic() < ends_s and not source.caught:
-            waiting = [worker for worker in self.workers.values() if not (worker.hello or worker.error or worker.ended)]
-            if not waiting:
-                break
-            self._listen(waiting, 0.2)
-        for card, worker in self.workers.items():
-            self.engine = {name: worker.hello[name] for name in ("code", "engine", "driver") if name in worker.hello} or self.engine
-            if worker.hello:
-                told = {name: value for name, value in worker.hello.items() if name not in ("kind", "at_s", "card")}
-                self.results[f"burnin:open({card})"] = {
-                    "status": "pass",
-                    "text": "",
-                    "kind": "open",
-                    "step": "open",
-                    "runs": 1,
-                    **told,
-                }
-            elif not source.caught:
-                self._unopened(card, worker)
-
-    def _begin(self, card: str) -> None:
-        text = str(self.near.get(f"file:/sys/bus/pci/devices/{card}/local_cpulist") or "")
-        self.workers[card] = Worker(card, _cpus(text))
-
-    def _unopened(self, card: str, worker: Worker) -> None:
-        """Tell why a card could not be opened: what CUDA said; or that our process died, which says nothing of the card."""
-        told = worker.error.get("text") or worker.ended or f"the card could not be opened within {self.silent_s:.0f} s"
-        died = bool(worker.ended) and worker.error.get("name", "PLAN") == "PLAN"
-        status = "unknown" if died else "lost" if worker.error else "stuck"
-        error = {} if died else worker.error
-        self.results[f"burnin:open({card})"] = {"status": status, "text": told, "error": error, "kind": "open", "runs": 1}
-        self.failed[card] = f"not run: {told}"
-        worker.end(9)
-
-    def _listen(self, workers: Sequence[Worker], wait_s: float) -> list[tuple[Worker, dict[str, Any]]]:
-        """Return what these workers say within *wait_s* of now."""
-        poll = select.poll()
-        by_number = {worker.fileno(): worker for worker in workers if not worker.ended}
-        for number in by_number:
-            poll.register(number, select.POLLIN)
-        ready = poll.poll(wait_s * 1000)
-        return [(by_number[number], line) for number, _ in ready for line in by_number[number].take()]
-
-    def _step(self, step: Step, number: int) -> None:
-        cards = [card for card in step.cards if self._fit(step, card)]
+    def _step(self, number: int) -> None:
+        step = self.plan.steps[number]
+        cards = self._fit(step, step.cards)
         if not cards:
             return
         self.shown.step(step.name, number + 1, len(self.plan.steps), step.seconds)
@@ -220,14 +173,16 @@ class Burn:
             self._try_again(step.name)
         self._count(f"after:{step.name}")
 
-    def _fit(self, step: Step, card: str) -> bool:
-        """Tell whether a card can run a step; one that failed, or whose peer did, is told as not run."""
-        wanted = [card, *([step.to[card]] if card in step.to else []), *step.options.get("cards", ())]
-        for each in wanted:
-            if each in self.failed:
-                self._lack(step, [card], self.failed[each])
-                return False
-        return self._usable(card)
+    def _fit(self, step: Step, cards: Sequence[str]) -> list[str]:
+        """Return those of the cards that can run a step; the others are told as not run."""
+        fit = []
+        for card in cards:
+            why = self.crew.refusal(step, card)
+            if why:
+                self._lack(step, [card], why)
+            else:
+                fit.append(card)
+        return fit
 
     def _try_again(self, name: str) -> None:
         """Run what was wrong or slow once more, after a pause where nothing was wrong."""
@@ -238,7 +193,7 @@ class Burn:
         if all(self.results[key_of(step, card)]["status"] != "fail" for step, cards in doubtful for card in cards):
             time.sleep(PAUSE_S)
         for step, cards in doubtful:
-            for card, result in self._together(step, [card for card in cards if self._fit(step, card)]).items():
+            for card, result in self._together(step, self._fit(step, cards)).items():
                 key = key_of(step, card)
                 if result["status"] in ("stuck", "lost"):
                     self.results[key] = merged(self.results[key], result)
@@ -246,102 +201,48 @@ class Burn:
                 kept = {part: result[part] for part in ("status", "text", "mismatches", "numbers") if part in result}
                 self.results[key]["again"] = kept
 
-    def _usable(self, card: str) -> bool:
-        """See that a card has a worker: one that was killed by somebody else is followed by another."""
-        if self.workers[card].ended:
-            self.workers[card].close()
-            self._begin(card)
-        return True
-
     def _doubtful(self, step: Step) -> list[str]:
         """Return the cards whose words were wrong, or whose rate is below its floor or the others'."""
-        alike = [_rates(step, result) for result in self.results.values() if result.get("step") == step.name]
+        alike = [rates_of(result) for result in self.results.values() if result.get("step") == step.name]
         return [card for card in step.cards if key_of(step, card) in self.results and self._is_doubtful(step, card, alike)]
 
     def _is_doubtful(self, step: Step, card: str, alike: Sequence[Mapping[str, float]]) -> bool:
         result = self.results[key_of(step, card)]
-        if card in self.failed or result["status"] == "fail":
-            return card not in self.failed and bool(result.get("mismatches"))
-        for label, rate in _rates(step, result).items():
+        if card in self.crew.failed or result["status"] == "fail":
+            return card not in self.crew.failed and bool(result.get("mismatches"))
+        for label, rate in rates_of(result).items():
             usual = sorted(other[label] for other in alike if label in other)
             if rate < self.plan.floors.get(label, 0.0) or rate < NEAR * usual[len(usual) // 2]:
                 return True
         return False
 
     def _together(self, step: Step, cards: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Let these cards run a test at once; return each result, those included that their workers did not live to tell."""
-        found: dict[str, dict[str, Any]] = {}
-        loaded = {
-            card: Samples(card)
-            for card in {*cards, *(step.to[card] for card in cards if card in step.to), *step.options.get("cards", ())}
-        }
-        for card in cards:
-            self.workers[card].heard_s = time.monotonic()
-            self.workers[card].send(self._asked(step, card))
-        ends_s, sampled_s = time.monotonic() + 2 * step.seconds + self.silent_s, time.monotonic()
-        gone: set[str] = set()
-        while waiting := [self.workers[card] for card in cards if card not in found and card not in gone]:
-            if source.caught or time.monotonic() > self.guard.ends_s:
-                self._stop(step, [worker.address for worker in waiting])
-                break
-            for worker, line in self._listen(waiting, max(0.01, min(0.2, sampled_s + SAMPLE_S - time.monotonic()))):
-                self._heard(step, worker, line, found)
-            for worker in waiting:
-                if worker.address not in found and self._died(step, worker, ends_s, found):
-                    gone.add(worker.address)
-            if time.monotonic() >= sampled_s + SAMPLE_S:
+        """Let these cards run a test at once, and watch all that it loads; return each result."""
+        peers = [step.to[card] for card in cards if card in step.to]
+        loaded = {card: Samples(card) for card in {*cards, *peers, *step.options.get("cards", ())}}
+        sampled_s = time.monotonic()
+
+        def each_turn(card: str, line: Mapping[str, Any]) -> None:
+            nonlocal sampled_s
+            if card:
+                self._show(step, card, line)
+            elif time.monotonic() >= sampled_s + SAMPLE_S:
                 sampled_s = time.monotonic()
                 self._sample(step, loaded)
+
+        found, gone = self.crew.run(step, cards, each_turn)
         for card in found:
             found[card]["load"] = loaded[card].told()
-        return found
-
-    def _asked(self, step: Step, card: str) -> dict[str, Any]:
-        peers = {"peers": [step.to[card]]} if card in step.to else {}
-        options = {**step.options, **peers}
-        scale = self.scale.get(step.name, self.scale.get(str(options["test"]), {}))
-        return scale if "test" in scale else {**options, **scale}
-
-    def _heard(self, step: Step, worker: Worker, line: Mapping[str, Any], found: dict[str, dict[str, Any]]) -> None:
-        card = worker.address
-        if line["kind"] == "result":
-            error = line.get("error") or {}
-            fatal = bool(error) and line["status"] == "fail"
-            status = "stuck" if error.get("name") == "HUNG" else "lost" if fatal else line["status"]
-            found[card] = {name: value for name, value in line.items() if name not in ("kind", "at_s", "test")} | {"status": status}
-            if status in ("stuck", "lost") and step.kind != "nccl":  # of a collective nobody knows which card it was
-                self.failed[card] = (
-                    f"not run: {step.name} before it {'left the card stuck' if status == 'stuck' else 'lost the card'}"
-                )
-        else:
-            rate = " ".join(f"{value:g} {name}" for name, value in line.items() if name.endswith(("tflops", "gbps")))
-            self.shown.update(self.plan.labels.get(card, card), test=step.name, rate=rate or str(line.get("pattern", "")))
-
-    def _died(self, step: Step, worker: Worker, ends_s: float, found: dict[str, dict[str, Any]]) -> bool:
-        """Tell whether a worker died by another's hand; one that is silent, or at work for too long, is ended as a finding."""
-        card = worker.address
-        if worker.ended:
-            told = f"not finished: {worker.error.get('text') or f'its process {worker.ended} before the test was done'}"
+        for card, why in gone.items():
             key = key_of(step, card)
             if key in self.results:
-                self.results[key] = merged(self.results[key], {"status": "unknown", "text": told})
-            self._lack(step, [card], told)
-            return True
-        if time.monotonic() > min(worker.heard_s + self.silent_s, ends_s):
-            silent_s = time.monotonic() - worker.heard_s
-            told = (
-                f"the worker told nothing for {silent_s:.0f} s" if silent_s >= self.silent_s else "the test did not end in its time"
-            )
-            found[card] = {"status": "stuck", "text": f"{told}: its process was killed", "seconds": round(silent_s, 1)}
-            if step.kind != "nccl":
-                self.failed[card] = f"not run: {step.name} before it left the card stuck"
-            worker.end(9)
-        return False
+                self.results[key] = merged(self.results[key], {"status": "unknown", "text": why})
+            self._lack(step, [card], why)
+        return found
 
-    def _stop(self, step: Step, cards: Sequence[str]) -> None:
-        why = STOPPED if source.caught else "not finished: the deadline was near"
-        self._lack(step, cards, why)
-        end_all([self.workers[card] for card in cards])
+    def _show(self, step: Step, card: str, line: Mapping[str, Any]) -> None:
+        rate = " ".join(f"{value:g} {name}" for name, value in line.items() if name.endswith(("tflops", "gbps")))
+        self.shown.update(self.plan.labels.get(card, card), test=step.name, rate=rate or str(line.get("pattern", "")))
 
     def _lack(self, step: Step, cards: Sequence[str], why: str) -> None:
         for card in cards:
@@ -360,24 +261,32 @@ class Burn:
         self._log(found, step.name)
 
     def _log(self, found: Sequence[Reading], name: str) -> None:
-        """Keep what the kernel logged, and for each test that somebody looked; of endless lines the first."""
-        for reading in found:
-            if reading.key != TAIL:
+        """Keep what the driver logged, and anybody of these cards; and of each test that somebody looked. Where more came than is
+        kept, the test is unread: what the rest said is not known.
+        """
+        for reading in (reading for reading in found if reading.key == TAIL):
+            lines = [] if reading.error is not None else [line for line in names(reading.value) if self._matters(line)]
+            first, kept = name not in self.kept, self.kept.get(name, 0)
+            if not (lines or first) or kept > MOST_LINES:
                 continue
-            lines = [] if reading.error is not None else [line for line in names(reading.value) if MATTERS.search(line)]
-            kept = sum(len(other.value or ()) for other in self.readings if other.key == TAIL)
-            if (lines and kept < MOST_LINES) or name not in self.followed:
-                self.followed.add(name)
-                value = lines[: MOST_LINES - kept] if reading.error is None else None
-                self.readings.append(reading._replace(value=value, phase=name))
+            self.kept[name] = kept + len(lines)
+            if self.kept[name] > MOST_LINES:
+                lack = Unread(TAIL, "garbled", f"more than {MOST_LINES} lines came in this test: see the kernel log")
+                self.readings.append(reading._replace(value=None, error=lack, phase=name))
+            else:
+                self.readings.append(reading._replace(value=lines if reading.error is None else None, phase=name))
+
+    def _matters(self, line: str) -> bool:
+        return bool(DRIVERS.search(line)) or any(card.rsplit(".", 1)[0] in line.lower() for card in self.plan.cards)
 
     def _count(self, phase: str) -> None:
         """Read the error counters; what differs from the last time is kept, and tells in which test it grew."""
         for reading in self.guard.read([*self.counting, TAIL]):
+            ended = source.caught or time.monotonic() >= self.guard.ends_s
             if reading.key == TAIL:
                 self._log([reading], phase.removeprefix("after:"))
-            elif reading.error is not None and reading.error.kind == "blocked-behind":
-                continue  # the time is up, or a signal came: what was read before is what is known
+            elif ended and reading.error is not None and reading.error.kind == "blocked-behind":
+                continue  # what was read before is what is known
             elif reading.error is not None or self.counters.get(reading.key) != reading.value:
                 self.counters[reading.key] = reading.value
                 self.readings.append(reading._replace(phase=phase))
@@ -387,40 +296,15 @@ def burn(load: Load, children: Mapping[str, source.Child], options: Options) -> 
     """Burn this machine's cards in and return what was found; called in the scan's own process."""
     guard = Guard(children, options, lambda _key, _seconds: None)
     labels = [load.plan.labels.get(card, card) for card in load.plan.cards]
-    shown = Progress(labels, sys.stderr, expected_s=load.plan.expected_s)
-    kept: Callable[[Recording], None] = (lambda done: save(done, load.checkpoint)) if load.checkpoint else lambda done: None
-    work = Burn(load.plan, guard, shown, load.known, kept)
+    work = Burn(load, guard, Progress(labels, sys.stderr, expected_s=load.plan.expected_s))
     try:
-        work.run(load.before)
+        work.run()
     finally:
         guard.close()
-    found = work.recording()
-    if source.caught:
-        found.meta["ended_by_signal"] = int(source.caught[0])
-    return found
+    return work.recording({"ended_by_signal": int(source.caught[0])} if source.caught else {})
 
 
 def _counting(known: Recording, cards: Sequence[str]) -> list[str]:
     """Return the counters' keys: those that a scan reads twice, and those of memory errors."""
     errors = [key for key in known.keys() if key.startswith("nvml:") and key[5:].split("(")[0] in COUNTS]  # noqa: SIM118
     return [key for key in [*errors, *again(known)] if key in known and any(card in key for card in cards)]
-
-
-def _rates(step: Step, result: Mapping[str, Any]) -> dict[str, float]:
-    from gpuscan.burnin.rates import rates
-
-    return rates(step.kind, step.name, result.get("options", {}), result.get("numbers", {}))
-
-
-def _cpus(text: str) -> tuple[int, ...]:
-    """Parse a list of processors: `0-2,96` is 0, 1, 2 and 96.
-
-    >>> _cpus("0-2,96")
-    (0, 1, 2, 96)
-    """
-    found: list[int] = []
-    for part in text.strip().split(",") if text.strip() else ():
-        first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    allowed = os.sched_getaffinity(0)
-    return tuple(cpu for cpu in found if cpu in allowed)

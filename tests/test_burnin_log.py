@@ -1,0 +1,50 @@
+"""The kernel log as a burn-in follows it: whose lines are kept, and what is told where there are more."""
+
+from __future__ import annotations
+
+import io
+
+from machine import HERE
+
+from gpuscan import collectors
+from gpuscan.burnin.levels import planned
+from gpuscan.burnin.progress import Progress
+from gpuscan.burnin.wish import Wish
+from gpuscan.recording import Reading, Recording, load
+from gpuscan.source.burning import MOST_LINES, TAIL, Before, Burn, Load
+from gpuscan.source.guard import Guard, Options
+
+KNOWN = load(str(HERE / "recordings" / "h100-2x.json.gz"))
+CARD = "0000:00:06.0"
+XID = "4,9,9,-;NVRM: Xid (PCI:0000:00:06): 13, pid=1, name=x, Graphics SM Warp Exception"
+OTHERS = "4,9,9,-;mlx5_core 0000:ab:00.0: AER: Corrected error received"
+
+
+def kept(*parts: tuple[str, list[str]]) -> list[tuple[str, int]]:
+    """Follow a log; return of each reading kept the test, and its lines (-1: unread)."""
+    guard = Guard({}, Options(deadline_s=0.01), lambda _key, _seconds: None)
+    plan = planned(collectors.node(KNOWN), Wish("quick", force=True))
+    try:
+        burn = Burn(Load(plan, KNOWN, Before(Recording({}, []))), guard, Progress([], io.StringIO()))
+        burn.readings.clear()
+        for name, lines in parts:
+            burn._log([Reading(TAIL, lines)], name)
+    finally:
+        guard.close()
+    return [(reading.phase, -1 if reading.error is not None else len(reading.value)) for reading in burn.readings]
+
+
+def test_each_test_is_told_to_have_been_looked_at() -> None:
+    assert kept(("memory", []), ("memory", []), ("hbm", [])) == [("memory", 0), ("hbm", 0)]
+
+
+def test_other_devices_lines_push_out_no_card_s() -> None:
+    assert kept(("memory", [OTHERS] * 5000), ("stress-bf16", [XID])) == [("memory", 0), ("stress-bf16", 1)]
+
+
+def test_a_storm_in_one_test_is_unread_and_costs_no_other() -> None:
+    assert kept(("memory", [XID] * (MOST_LINES + 1)), ("memory", [XID]), ("hbm", [XID])) == [("memory", -1), ("hbm", 1)]
+
+
+def test_a_card_is_known_by_its_address_whoever_speaks() -> None:
+    assert kept(("hbm", [f"4,9,9,-;pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error: {CARD}"])) == [("hbm", 1)]
