@@ -175,6 +175,17 @@ def test_a_card_that_fails_under_load_is_not_asked_again(burn: Burn, two: Machin
     assert that(done, "no_corruption_is_seen", "pass"), "the other card went on"
 
 
+def test_a_pair_that_fails_names_both_ends(burn: Burn, two: Machine) -> None:
+    """The sender's process tells of it, and cannot know whose fault it was; both go on."""
+    bad, good = cards(two)
+    done = burn("--only", "burnin", faults={bad: {"fail": {"cuCtxEnablePeerAccess": 214}}})
+    (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    assert row["subject"] == f"test:{label(two, bad)} peer {label(two, good)}"
+    assert row["culprits"] == [label(two, bad), label(two, good)]
+    assert done.code == 30
+    assert f"test:{label(two, good)} peer {label(two, bad)}" in that(done, "runs_to_its_end", "pass")
+
+
 def test_a_worker_that_breaks_blames_no_card(two: Machine, profile: str) -> None:
     """Its traceback is ours, whatever it trips over."""
     whole = env() | {"FAKE_CUDA_FAULTS": "no JSON"}

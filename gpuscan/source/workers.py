@@ -25,7 +25,6 @@ class Worker:
         self.hello: dict[str, Any] = {}
         self.error: dict[str, Any] = {}
         self.heard_s = time.monotonic()
-        self.closed = False
         self.ended = ""  # how, in words, once it has
         self._pieces = b""
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop who fills it
@@ -95,7 +94,6 @@ class Worker:
 
     def close(self) -> None:
         """Close the pipes: one that waits for its next test ends by that."""
-        self.closed = True
         for end in (self._stdin, self._stdout, self._complaints):
             with contextlib.suppress(OSError):
                 end.close()
@@ -103,7 +101,6 @@ class Worker:
 
 def end_all(workers: "list[Worker]") -> None:
     """End workers: by a word, after GRACE_S by force; one that sits in the kernel is left to its fate."""
-    workers = [worker for worker in workers if not worker.closed]
     for worker in workers:
         worker.end(signal.SIGTERM)
     ends_s = time.monotonic() + GRACE_S
