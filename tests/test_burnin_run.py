@@ -248,9 +248,11 @@ def test_a_signal_ends_it_and_what_was_found_is_told(two: Machine, profile: str,
 
 def test_a_worker_that_heeds_no_signal_costs_no_report(two: Machine, profile: str, tmp_path: Path) -> None:
     checkpoint, bad = tmp_path / "soak.json.gz", cards(two)[0]
-    process, whole = begun(two, profile, "--checkpoint", str(checkpoint), faults={bad: {"hang": "cuMemcpyAsync"}})
+    process, whole = begun(
+        two, profile, "--checkpoint", str(checkpoint), faults={bad: {"hang": "cuMemcpyAsync", "folder": str(tmp_path)}}
+    )
     with process:
-        wait_for(lambda: steps_of(checkpoint) >= 2)
+        wait_for((tmp_path / "hanging").exists)
         process.send_signal(signal.SIGINT)
         done = finished(process, whole)
     assert done.code == 128 + signal.SIGINT

@@ -71,6 +71,8 @@ def __getattr__(name: str) -> Any:
     """Do a call, unless a fault is planted in it."""
     if name == MINE.get("hang"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "folder" in MINE:
+            (Path(MINE["folder"]) / "hanging").touch()
         time.sleep(3600)
     killed = Path(MINE.get("folder", "/nowhere")) / "killed"
     if name == MINE.get("killed") and not killed.exists():
