@@ -257,6 +257,8 @@ def test_a_worker_that_heeds_no_signal_costs_no_report(two: Machine, profile: st
         done = finished(process, whole)
     assert done.code == 128 + signal.SIGINT
     assert that(done, "runs_to_its_end", "pass"), "what was done before is told"
+    assert "was killed" not in done.err, "by the burn-in itself, not from its checkpoint"
+    assert "process died" not in done.err
 
 
 def test_an_ended_one_goes_on_from_its_checkpoint(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
