@@ -253,7 +253,7 @@ def patch(recording: Recording, changes: Mapping[str, Any], log: Iterable[str] =
     A change is a value, `{"error": [kind, text]}` (a return code may follow), or None to remove the reading from the recording;
     it holds for every reading of its key. `{"samples": [a, b]}` gives the key as many readings as there are changes in the
     list, and `{"growth": n}` two: its first value, and that value grown by n; `{"with": {…}}` changes only these keys of an object.
-    `{"phase": p, "value": v}` or `{"phase": p, "growth": n}` adds one reading more, in that phase.
+    `{"phase": p, …}` with "value", "growth" or "error" adds one reading more, in that phase.
     A glob changes every key that matches; a key without a wildcard that was never asked is added.
     """
     kept = [reading for key in recording.keys() for reading in _changed(recording.all(key), changes)]  # noqa: SIM118
@@ -279,9 +279,10 @@ def _sampled(readings: list[Reading], change: Any) -> list[Reading]:
     if isinstance(change, dict) and set(change) == {"growth"}:
         change = {"samples": [first.value, _grown(first.value, change["growth"])]}
     if isinstance(change, dict) and "phase" in change and len(change) == 2:
-        value = change["value"] if "value" in change else _grown(last.value, change["growth"])
         kept = readings if last.value is not None or last.error is not None else []
-        return [*kept, last._replace(value=value, error=None, phase=change["phase"])]
+        phase, rest = change["phase"], {name: value for name, value in change.items() if name != "phase"}
+        value = _grown(last.value, rest["growth"]) if "growth" in rest else rest.get("value", rest)
+        return [*kept, _as_changed(last, value)._replace(phase=phase)]
     if isinstance(change, dict) and set(change) == {"with"}:
         change = _with(last.value, change["with"])
     if isinstance(change, dict) and set(change) == {"samples"}:

@@ -10,6 +10,7 @@ from gpuscan import collectors
 from gpuscan.burnin.levels import planned
 from gpuscan.burnin.progress import Progress
 from gpuscan.burnin.wish import Wish
+from gpuscan.facts.unread import Unread
 from gpuscan.recording import Reading, Recording, load
 from gpuscan.source.burning import MOST_LINES, TAIL, Before, Burn, Load
 from gpuscan.source.guard import Guard, Options
@@ -20,15 +21,16 @@ XID = "4,9,9,-;NVRM: Xid (PCI:0000:00:06): 13, pid=1, name=x, Graphics SM Warp E
 OTHERS = "4,9,9,-;mlx5_core 0000:ab:00.0: AER: Corrected error received"
 
 
-def kept(*parts: tuple[str, list[str]]) -> list[tuple[str, int]]:
-    """Follow a log; return of each reading kept the test, and its lines (-1: unread)."""
+def kept(*parts: tuple[str, list[str] | None]) -> list[tuple[str, int]]:
+    """Follow a log of lines (None: it cannot be read); return of each reading kept the test, and its lines (-1: unread)."""
     guard = Guard({}, Options(deadline_s=0.01), lambda _key, _seconds: None)
     plan = planned(collectors.node(KNOWN), Wish("quick", force=True))
     try:
         burn = Burn(Load(plan, KNOWN, Before(Recording({}, []))), guard, Progress([], io.StringIO()))
         burn.readings.clear()
         for name, lines in parts:
-            burn._log([Reading(TAIL, lines)], name)
+            lack = Unread(TAIL, "garbled", "records were overwritten") if lines is None else None
+            burn._log([Reading(TAIL, lines, lack)], name)
     finally:
         guard.close()
     return [(reading.phase, -1 if reading.error is not None else len(reading.value)) for reading in burn.readings]
@@ -48,3 +50,8 @@ def test_a_storm_in_one_test_is_unread_and_costs_no_other() -> None:
 
 def test_a_card_is_known_by_its_address_whoever_speaks() -> None:
     assert kept(("hbm", [f"4,9,9,-;pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error: {CARD}"])) == [("hbm", 1)]
+
+
+def test_a_log_that_is_lost_on_the_way_is_told_once_a_test_and_what_was_read_stays() -> None:
+    parts = kept(("hbm", []), ("hbm", None), ("hbm", None), ("hbm", [XID]), ("memory", [XID]), ("memory", None))
+    assert parts == [("hbm", 0), ("hbm", -1), ("hbm", 1), ("memory", 1), ("memory", -1)]

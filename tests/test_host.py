@@ -86,6 +86,19 @@ def test_the_kernels_records_of_another_root(tmp_path: Path) -> None:
     assert (value, lack) == (["6,0,0,-;first", "4,1,5,-;second \udcff"], None)
 
 
+def test_what_is_lost_of_a_log_that_is_followed_is_told(tmp_path: Path) -> None:
+    """A file that grows stands in for the ring buffer: first nothing, then what came; of too much nobody can say what it was."""
+    log = tmp_path / "kmsg"
+    log.write_bytes(b"6,0,0,-;before\n")
+    reader, key = HostReader(Places()), f"tail:{log}"
+    said: list[tuple[Any, Any]] = []
+    for more in (b"", b"4,1,5,-;during\n", bytes(2 * MOST_BYTES), b"4,3,7,-;after\n"):
+        with log.open("ab") as file:
+            file.write(more)
+        said += [(value, lack and lack[0]) for _, value, lack in reader.answer([key])]
+    assert said == [([], None), (["4,1,5,-;during"], None), (None, "garbled"), (["4,3,7,-;after"], None)]
+
+
 def test_here_only_the_device_will_do(tmp_path: Path) -> None:
     (tmp_path / "kmsg").write_bytes(b"6,0,0,-;first\n")
     assert answer(f"kmsg:{tmp_path}/kmsg") == (None, ("garbled", "not the kernel's device", 22))

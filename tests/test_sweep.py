@@ -191,7 +191,7 @@ def littered(node: Before, groups: Iterable[Collection[str]], values: Iterable[A
     found, values = [], list(values)
     for keys in groups:
         for value in values:
-            if type(value) is list and all(key.startswith("dir:") or "RunningProcesses" in key for key in keys):
+            if type(value) is list and all(key.startswith(("dir:", "tail:")) or "RunningProcesses" in key for key in keys):
                 continue  # a listing may well be another: then it is a fault of its own, or none
             never = any(value is one for one in NEVER_MEANT)
             found += opened(node, keys, f"{value!r:.40}", saying(value), rested_on=never)

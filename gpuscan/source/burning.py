@@ -62,6 +62,7 @@ class Burn:
         self.counters: dict[str, Any] = {}  # the newest value of each key
         self.readings: list[Reading] = []  # counters that changed, and what the kernel logged
         self.kept: dict[str, int] = {}  # lines of the kernel that are kept of each test
+        self.unlogged: set[str] = set()  # tests in which the kernel log was once not read
         self.counting = _counting(load.known, load.plan.cards)
         self.began_s = time.monotonic()
         self._resume()
@@ -262,19 +263,22 @@ class Burn:
 
     def _log(self, found: Sequence[Reading], name: str) -> None:
         """Keep what the driver logged, and anybody of these cards; and of each test that somebody looked. Where more came than is
-        kept, the test is unread: what the rest said is not known.
+        kept, or once nobody could look, the test is unread: what the rest said is not known.
         """
         for reading in (reading for reading in found if reading.key == TAIL):
-            lines = [] if reading.error is not None else [line for line in names(reading.value) if self._matters(line)]
             first, kept = name not in self.kept, self.kept.get(name, 0)
-            if not (lines or first) or kept > MOST_LINES:
+            if kept > MOST_LINES or (reading.error is not None and name in self.unlogged):
                 continue
+            lines = [] if reading.error is not None else [line for line in names(reading.value) if self._matters(line)]
             self.kept[name] = kept + len(lines)
             if self.kept[name] > MOST_LINES:
                 lack = Unread(TAIL, "garbled", f"more than {MOST_LINES} lines came in this test: see the kernel log")
                 self.readings.append(reading._replace(value=None, error=lack, phase=name))
-            else:
-                self.readings.append(reading._replace(value=lines if reading.error is None else None, phase=name))
+            elif reading.error is not None:
+                self.unlogged.add(name)
+                self.readings.append(reading._replace(phase=name))
+            elif lines or first:
+                self.readings.append(reading._replace(value=lines, phase=name))
 
     def _matters(self, line: str) -> bool:
         return bool(DRIVERS.search(line)) or any(card.rsplit(".", 1)[0] in line.lower() for card in self.plan.cards)

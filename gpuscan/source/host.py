@@ -1,11 +1,12 @@
 """What the host says: files, listings, links, the kernel's ring buffer and fixed commands, below `--root`."""
 
+import errno
 import os
 import select
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from gpuscan.source.child import Answer, Places
@@ -81,17 +82,22 @@ class HostReader:
                 return [line for line in lines if line[:1].isdigit()]  # the others continue a record
             if not stat.S_ISCHR(mode):
                 raise OSError(22, "not the kernel's device")
-            return [_text(record).split("\n", 1)[0] for record in _records(descriptor)]
+            return _first_lines(_records(descriptor)[0])
         finally:
             os.close(descriptor)
 
     def tail(self, path: str) -> list[str]:
-        """Read the records that came to the kernel's ring buffer since the last time; the first time, none."""
-        first = path not in self._tails
-        if first:
+        """Read the records that came to the kernel's ring buffer since the last time; the first time, none.
+
+        OSError where the buffer went round before it was read: what is left may not be all that was said.
+        """
+        if path not in self._tails:
             self._tails[path], _ = self._open(path)
             os.lseek(self._tails[path], 0, os.SEEK_END)
-        return [_text(record).split("\n", 1)[0] for record in _records(self._tails[path])]
+        records, whole = _records(self._tails[path])
+        if not whole:
+            raise OSError(errno.EIO, "records were overwritten before they were read: see the kernel log")
+        return _first_lines(records)
 
     def log(self, path: str) -> dict[str, Any]:
         """Read the end of a log file: what matters of this boot's lines."""
@@ -157,23 +163,32 @@ def _read(descriptor: int, most: int) -> bytes:
     return bytes(data)
 
 
-def _records(descriptor: int) -> deque[bytes]:
-    """Read the ring buffer without waiting for new records; of more than MOST_BYTES the newest are kept."""
+def _first_lines(records: Iterable[bytes]) -> list[str]:
+    return [_text(record).split("\n", 1)[0] for record in records]
+
+
+def _records(descriptor: int) -> tuple[deque[bytes], bool]:
+    """Read the ring buffer without waiting for new records; of more than MOST_BYTES the newest are kept.
+
+    Returned with it: whether none was overwritten or left out.
+    """
     records: deque[bytes] = deque()
-    size = 0
+    size, whole = 0, True
     while True:
         try:
             record = os.read(descriptor, 8192)
         except BlockingIOError:
-            return records
+            return records, whole
         except BrokenPipeError:
-            continue  # overwritten while we read: the next read goes on with the oldest that is left
+            whole = False  # overwritten while we read: the next read goes on with the oldest that is left
+            continue
         if not record:
-            return records
+            return records, whole
         records.append(record)
         size += len(record)
         while size > MOST_BYTES:
             size -= len(records.popleft())
+            whole = False
 
 
 def _outputs(process: Any, limit_s: float) -> tuple[bytes, bytes]:
