@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from gpuscan.recording import Recording, load
 collect_ignore = ["fake_cuda/binding"]  # a stand-in for workers: collected as a module it would stand in for everybody's binding
 settings.register_profile("untimed", deadline=None)  # machines are noisy, and no test is about time
 settings.load_profile("untimed")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it sends to the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else the programs that the tests start would heed none
 
 
 @pytest.fixture(scope="session")
