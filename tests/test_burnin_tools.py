@@ -572,6 +572,12 @@ def test_a_program_that_runs_through(tmp_path: Path) -> None:
     assert beside.value["stdout"].endswith(f"|{tmp_path.resolve()}|")
 
 
+@pytest.mark.parametrize(("given", "seen"), [({}, "0"), ({"NCCL_NVLS_ENABLE": "1"}, "1")])
+def test_multicast_is_left_off_unless_it_was_asked_for(tmp_path: Path, given: dict[str, str], seen: str) -> None:
+    text = '#!/bin/sh\necho "$NCCL_NVLS_ENABLE"\n'
+    assert run(NCCL, 60, environment={**program(tmp_path, "all_reduce_perf", text), **given}).value["stdout"] == f"{seen}\n"
+
+
 def test_programs_that_give_no_answer(tmp_path: Path) -> None:
     def kind(key: str, environment: Mapping[str, str]) -> tuple[str, str]:
         reading = run(key, 60, environment=environment)
