@@ -309,10 +309,29 @@ def test_what_nvbandwidth_did_not_measure() -> None:
     }
 
 
-def test_data_that_arrived_wrong_fails() -> None:
-    text = nvb(error="Invalid value when checking the pattern at 0x7f0000: 12 13")
+SPOILT = " Invalid value when checking the pattern at 0x7f0000000000\n Current offset : 4096 \n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nvb(error="Invalid value when checking the pattern at <0x7f0000000000>: Current offset [ 4096/8192]"),
+        SPOILT + nvb(error="ASSERT in expression h_errorFlag == 0 in void memcmpPatternHelper() : memcpy.cpp:165"),
+        SPOILT,
+    ],
+)
+def test_data_that_arrived_wrong_fails(text: str) -> None:
+    """The card itself says so before the JSON, in newer versions; the JSON then only has the line of its source."""
     (record,) = made(NVB, text, 1).values()
     assert (record.label, record.ended) == ("node nvbandwidth verification", "failed")
+    assert "0x7f0000000000" in record.text
+
+
+def test_the_testcase_in_which_data_arrived_wrong_is_named() -> None:
+    text = SPOILT + nvb(passed("a", [[1.0]]), {"name": "device_to_device_memcpy_read_ce", "status": "Running"}, error="ASSERT")
+    records = made(NVB, text, 1)
+    assert records["node nvbandwidth verification"].text.startswith("device_to_device_memcpy_read_ce: Invalid value")
+    assert unread(records["node nvbandwidth device_to_device_memcpy_read_ce"].ended).kind == "garbled"
 
 
 # nccl-tests ----------------------------------------------------------------------------------------------------------

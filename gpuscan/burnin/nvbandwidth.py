@@ -9,7 +9,7 @@ from gpuscan.facts.burnin import BurnTest, Rate
 from gpuscan.kernellog.address import PCI, pci_address
 
 NOT_RUN = {"waived": "not-supported", "not found": "not-supported"}  # needs more cards, or is unknown to this build
-CORRUPT = "Invalid value when checking the pattern"  # what it says of data that arrived wrong; it ends there
+CORRUPT = "Invalid value when checking the pattern"  # what it says of data that arrived wrong, in its JSON or before; it ends there
 TO_CARD, TO_HOST = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
 BOTH = ("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce")
 ONE_WAY = ("device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")
@@ -27,6 +27,9 @@ class Cell(NamedTuple):
 def parse(output: Output) -> list[BurnTest]:
     """Make one record a testcase; raises ValueError where there is none in the output."""
     start = output.stdout.find("{")
+    wrong = next((line.strip(' ",') for line in output.stdout.splitlines() if CORRUPT in line), "")
+    if start < 0 and wrong:
+        return [record(output, "verification", ended="failed", text=brief(wrong))]
     if start < 0:
         raise ValueError(f"no JSON came ({last_words(output)})")
     root = json.JSONDecoder().raw_decode(output.stdout, start)[0]["nvbandwidth"]
@@ -34,8 +37,9 @@ def parse(output: Output) -> list[BurnTest]:
     cases = list(root.get("testcases") or ())
     names = _names(output, root)
     records = [_safely(output, case, cases, names) for case in cases]
-    if CORRUPT in error:
-        records.append(record(output, "verification", ended="failed", text=brief(error)))
+    if wrong:
+        at_work = f"{cases[-1]['name']}: " if cases and isinstance(cases[-1], dict) and cases[-1].get("name") else ""
+        records.append(record(output, "verification", ended="failed", text=brief(at_work + wrong)))
     elif error and records:
         records.append(record(output, "error", ended=output.unread("garbled", f"nvbandwidth ended early: {error}")))
     elif not records:
