@@ -365,6 +365,27 @@ def test_an_all_reduce() -> None:
     assert made(NCCL, nccl(end="0 FAILED"), 1)["node all_reduce_perf"].mismatches == 1
 
 
+def test_very_many_wrong_values_of_an_all_reduce() -> None:
+    """Counts from a million on are written with an exponent."""
+    record = made(NCCL, nccl(wrong="2.68435e+08", second="1e+06", end="2 FAILED"), 1)["node all_reduce_perf"]
+    assert (record.ended, record.mismatches) == ("failed", 269435000)
+
+
+OLD = (  # the last column is a deviation, which sums of floats may have, and there is no root
+    nccl().replace("#wrong", "error").replace("      -1  ", "  ").replace("    root", ""),
+    {"359.60      0": "359.60  1e-07", "360.29      0": "360.29  2e-07"},
+)
+
+
+@pytest.mark.parametrize(("end", "ended", "wrong"), [("0 OK", "ran", 0), ("2 FAILED", "failed", 2), ("-9 FAILED", "failed", 9)])
+def test_the_table_of_an_older_all_reduce(end: str, ended: str, wrong: int) -> None:
+    text = OLD[0].replace("0 OK", end)
+    for new, old in OLD[1].items():
+        text = text.replace(new, old)
+    record = made(NCCL, text, int(ended == "failed"))["node all_reduce_perf"]
+    assert (record.ended, record.mismatches, rates(record)) == (ended, wrong, [("all-reduce any 4 1GiB", 360.29)])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -374,6 +395,7 @@ def test_an_all_reduce() -> None:
         nccl().split("# Out of")[0],
         nccl().replace("  1073741824 ", "#", 1),
         nccl().replace("360.29", "inf"),
+        nccl().replace("#wrong", "i_max"),
     ],
 )
 def test_an_all_reduce_that_proves_nothing(text: str) -> None:

@@ -1,12 +1,14 @@
 """What nccl-tests, gpu-burn and perftest print as text: a table, a line a card, a last row."""
 
+import math
 import re
 from typing import Any
 
 from gpuscan.burnin.tooloutput import Output, by_index, last_words, number, rate, record
 from gpuscan.facts.burnin import BurnTest
 
-BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s+(OK|FAILED)", re.MULTILINE)
+BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(-?\d+)\s+(OK|FAILED)", re.MULTILINE)
+CHECKED = re.compile(r"^#\s+size\s.*\bbusbw\s+(#wrong|error)", re.MULTILINE)  # the latter is a deviation, before 2022
 RANK = re.compile(r"^#\s*Rank\s+\d+\b.*\bdevice\b", re.MULTILINE)
 CARD = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$", re.MULTILINE)
 TESTED = re.compile(r"^Tested (\d+) GPUs?:", re.MULTILINE)
@@ -21,33 +23,38 @@ def nccl(output: Output) -> list[BurnTest]:
     ranks = int(output.key.split(" -g ")[1].split()[0])
     bounds = BOUNDS.search(output.stdout)
     rows = [row for row in (line.split() for line in output.stdout.splitlines()) if len(row) >= 12 and row[0].isdecimal()]
+    checked = CHECKED.search(output.stdout)
     if bounds is None or not rows:
         raise ValueError(f"its table has no end ({last_words(output)})")
+    if checked is None:
+        raise ValueError("its table does not tell what was wrong")
     if len(RANK.findall(output.stdout)) != ranks:
         raise ValueError(f"it did not run on {ranks} cards, but on {len(RANK.findall(output.stdout))}")
     if re.search(r"\bvalidation: 0\b", output.stdout):
         raise ValueError("it compared nothing")
-    wrong = sum(_wrong(row[at]) for row in rows for at in (-1, -5))
+    told = sum(_wrong(row[at]) for row in rows for at in (-1, -5))
+    wrong = max(told if checked[1] == "#wrong" else 0, abs(int(bounds[1])))
     largest = max(rows, key=lambda row: int(row[0]))
     best = max(number(largest[-2]), number(largest[-6]))
-    failed = wrong > 0 or bounds[2] == "FAILED" or int(bounds[1]) > 0
+    failed = wrong > 0 or bounds[2] == "FAILED"
     made = record(
         output,
         ended="failed" if failed else "ran",
-        text=f"{max(wrong, int(bounds[1]))} values are out of bounds" if failed else "",
+        text=f"{wrong} values are out of bounds" if failed else "",
         what="sums of an all-reduce, on each card",
         operations=2 * sum(int(row[1]) for row in rows),
-        mismatches=max(wrong, int(bounds[1]), int(failed)),
+        mismatches=max(wrong, int(failed)),
         rates=(rate(output, f"all-reduce any {ranks} {_size(int(largest[0]))}", [best]),),
     )
     return [made]
 
 
 def _wrong(text: str) -> int:
-    """Parse a count of wrong values; where nothing was compared it is `N/A`, and so is the run. Raises ValueError."""
-    if not text.isdecimal():
-        raise ValueError(f"its count of wrong values is {text!r}")
-    return int(text)
+    """Parse a count of wrong values (a million reads `1e+06`); where nothing was compared it is `N/A`. Raises ValueError."""
+    try:
+        return math.ceil(number(text))
+    except ValueError:
+        raise ValueError(f"its count of wrong values is {text!r}") from None
 
 
 def _size(size: int) -> str:
