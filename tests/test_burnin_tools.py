@@ -153,6 +153,40 @@ def test_a_summary_that_is_worse_than_its_results_counts() -> None:
     }
 
 
+def test_what_the_summary_alone_tells_is_kept_beside_a_card_that_fails() -> None:
+    fabric = {"status": "Fail", "warnings": [{"warning": "Not trained.", "error_id": 112}]}
+    test = case("software", result(0), result(1, "Fail", (5, "Some errors."))) | {"test_summary": fabric}
+    records = made(DCGM, diag(test), 226)
+    assert {label: (one.ended, one.action) for label, one in records.items()} == {
+        "SXM2 dcgmi-diag software": ("ran", ""),
+        "SXM4 dcgmi-diag software": ("failed", "monitor"),
+        "node dcgmi-diag software": ("failed", "fix-config"),
+    }
+
+
+def test_the_software_tests_of_dcgm_3_blame_a_card_only_for_the_one_error_there_is() -> None:
+    """They have one result of all cards, with the errors of all and the number of the card that the last is of."""
+    rows = {code: {"warnings": f"Of GPU {card}.", "error_id": code} for code, card in ((80, 0), (85, 3), (18, -1))}
+
+    def told(card: int, *codes: int) -> list[tuple[str, str, str]]:
+        bad = {"gpu_id": card, "status": "Fail", "warnings": [rows[code] for code in codes]}
+        records = made(DCGM, diag({"name": "Row Remap", "results": [bad]}), 226)
+        return [(one.card, one.action, one.text.rpartition("; ")[2]) for one in records.values()]
+
+    assert told(0, 80) == [("SXM2", "replace", "Of GPU 0.")]
+    assert told(3, 80, 85) == [("node", "replace", "Of GPU 3.")]
+    assert told(-1, 18) == [("node", "fix-config", "Of GPU -1.")]
+
+
+def test_a_test_that_was_broken_off_is_no_skip() -> None:
+    record = made(DCGM, diag(case("pcie", result(0, "Skip", (47, "Aborted.")))), 0)["SXM2 dcgmi-diag pcie"]
+    assert (unread(record.ended).kind, "Aborted." in unread(record.ended).text) == ("garbled", True)
+
+
+def test_a_failure_without_a_word_is_told_in_ours() -> None:
+    assert made(DCGM, diag(case("pcie", result(0, "Fail"))), 226)["SXM2 dcgmi-diag pcie"].text == "DCGM says no more than Fail"
+
+
 def test_an_unknown_code_is_to_be_investigated() -> None:
     record = made(DCGM, diag(case("pcie", result(0, "Fail", (9999, "New.")))), 226)["SXM2 dcgmi-diag pcie"]
     assert (record.action, record.text) == ("investigate", "DCGM code 9999; New.")
@@ -181,11 +215,6 @@ def test_iterations_are_all_judged() -> None:
         "SXM4 dcgmi-diag memory": "failed",
     }
     assert list(made(DCGM, json.dumps({"iterations": [once, once]}))) == ["node dcgmi-diag memory", "node dcgmi-diag memory (2)"]
-
-
-def test_a_code_that_contradicts_what_passed_is_no_pass() -> None:
-    records = made(DCGM, diag(case("memory", result(0))), 205)
-    assert unread(records["node dcgmi-diag exit code"].ended).kind == "garbled"
 
 
 NOTHING = (
@@ -529,6 +558,20 @@ def test_an_output_that_is_cut_off_never_breaks_the_reader(key: str, data: st.Da
 @pytest.mark.parametrize("key", sorted(SOUND))
 def test_the_sound_outputs_pass(key: str) -> None:
     assert ended_well(key, SOUND[key])
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "text", "code"),
+    [
+        ("dcgmi-diag", DCGM, diag(case("memory", result(0))), 205),
+        ("dcgmi-diag", DCGM, diag(case("memory", result(0)), case("eud", result(0, "Skip"))), 226),
+        ("dcgmi-diag", DCGM, diag(case("memory", result(0, "Pass", (56, "Too little memory.")))), 226),
+        ("nvbandwidth", NVB, nvb(passed("a", [[1.0]]), {"name": "b", "status": "Waived"}), 1),
+    ],
+)
+def test_a_code_that_contradicts_what_passed_is_no_pass(name: str, key: str, text: str, code: int) -> None:
+    assert unread(made(key, text, code)[f"node {name} exit code"].ended).kind == "garbled"
+    assert f"node {name} exit code" not in made(key, text, 0)
 
 
 def test_other_readings_are_let_alone() -> None:

@@ -12,6 +12,7 @@ from gpuscan.outcome import Action
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 ENDS = {"ran": ("pass", "passed"), "failed": ("fail", "failed", "error"), "warned": ("warn", "warning")}
 SKIPS = ("skip", "skipped")
+ABORTED = 47  # the code beside a skip that came in the middle of the test
 NO_ENGINE = "unable to connect to host engine"
 
 
@@ -89,8 +90,8 @@ def _test(output: Output, test: dict[str, Any], serials: dict[str, str]) -> list
     summary = test.get("test_summary")
     whole = _outcome(output, summary) if summary else None
     worst = max(found.values(), key=_weight, default=None)
-    if whole is not None and (worst is None or _weight(whole) > _weight(worst)):
-        found[("", "")] = whole
+    if whole is not None and (worst is None or _weight(whole) > _weight(worst) or whole.action):
+        found[("", "")] = max(found.get(("", ""), whole), whole, key=_weight)  # with what is wrong on no card in particular
     if not found:
         raise ValueError("it has no result")
     if len({_weight(one) for one in found.values()}) == 1 and _weight(next(iter(found.values()))) in (RAN, SKIPPED):
@@ -119,8 +120,10 @@ def _card(output: Output, id_: str, serials: dict[str, str]) -> Gpu | None:
 def _entities(result: dict[str, Any]) -> list[tuple[str, str]]:
     if "entity_id" in result:
         return [(str(result.get("entity_group", "GPU")), str(result["entity_id"]))]
-    ids = str(result.get("gpu_id", result.get("gpu_ids", "")))
-    return [("GPU", id_.strip()) for id_ in ids.split(",") if id_.strip()] or [("", "")]
+    told = result.get("gpu_id", result.get("gpu_ids", ""))
+    if type(told) is int and (told < 0 or len(result.get("warnings") or ()) > 1):
+        return [("", "")]  # DCGM 3 has one result of all cards for its software tests, and the number is the last error's
+    return [("GPU", id_.strip()) for id_ in str(told).split(",") if id_.strip()] or [("", "")]
 
 
 def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
@@ -128,8 +131,10 @@ def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
     told = result.get("warnings") or []
     warnings = [told] if isinstance(told, str) else list(told)
     codes = [one["error_id"] for one in warnings if isinstance(one, dict) and one.get("error_id")]
-    words = [str(one.get("warning", "")) if isinstance(one, dict) else str(one) for one in warnings]
-    text = "; ".join([*map(_named, codes), *words])
+    words = [one.get("warning", one.get("warnings", "")) if isinstance(one, dict) else one for one in warnings]
+    text = "; ".join(filter(None, [*map(_named, codes), *map(str, words)]))
+    if status in SKIPS and ABORTED in codes:
+        return Outcome(output.unread("garbled", f"DCGM broke it off: {text}"))
     if status in SKIPS:
         info = result.get("info") or "without a reason"
         reason = text or (info if isinstance(info, str) else "; ".join(map(str, info)))
@@ -139,6 +144,7 @@ def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
         return Outcome(output.unread("garbled", f"DCGM's status {status!r} says nothing"), brief(text))
     if ended == "ran" and codes:
         ended = "warned"
+    text = text or (f"DCGM says no more than {result['status']}" if ended != "ran" else "")
     return Outcome(ended, brief(text), max((_action(code) for code in codes), key=lambda each: each.rank).value if codes else "")
 
 
