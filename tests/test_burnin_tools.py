@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import demo_node
+from building import RECORDINGS, demo_node
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuscan import collectors
 from gpuscan.burnin import tools
+from gpuscan.burnin.levels import planned
 from gpuscan.burnin.tools import Tool, is_tool, wanted
+from gpuscan.burnin.wish import Wish
 from gpuscan.facts import Unread, is_unread
 from gpuscan.facts.burnin import BurnTest
-from gpuscan.recording import Reading, Recording
+from gpuscan.recording import Reading, Recording, load
 from gpuscan.redaction import redacted
 from gpuscan.source.tools import run
 
@@ -621,6 +624,22 @@ def test_which_programs_a_level_asks_for() -> None:
     assert names(wanted("long", 1, [], 1e6)) == ["dcgmi-diag", "nvbandwidth", "gpu_burn"]
     assert wanted("long", 1, [], 1e6)[-1].key == BURN
     assert all(is_tool(tool.key) for tool in medium)
+
+
+def test_each_port_that_is_up_and_that_perftest_knows_is_looped_back() -> None:
+    port = collectors.node(load(str(RECORDINGS / "h100-8x-ib.json.gz"))).ports[0]
+    told = [
+        ("mlx4_0", 1, "DOWN", "InfiniBand"),
+        ("mlx4_0", 2, "ACTIVE", "InfiniBand"),
+        ("mlx5_1", 1, "ACTIVE", "Ethernet"),
+        ("rdmap0s31", 1, "ACTIVE", "Unknown"),  # AWS's
+        ("mlx5_2", 1, Unread("", "timed-out", ""), "InfiniBand"),
+    ]
+    ports = tuple(port._replace(hca=hca, number=n, state=state, link_layer=layer) for hca, n, state, layer in told)
+    asked = planned(demo_node(ports=ports), Wish("medium")).tools
+    keys = [tool.key for tool in asked if tool.name == "ib_write_bw"]
+    assert keys == [BW.replace("mlx5_0", "mlx4_0 -i 2"), BW.replace("mlx5_0", "mlx5_1")]
+    assert list(made(keys[0], BW_TEXT)) == ["node ib_write_bw mlx4_0 port 2"]
 
 
 def test_a_program_is_left_out_where_its_time_is_not_left() -> None:

@@ -14,6 +14,7 @@ WHOLE = (*PATTERNS, *MOVING, "block-move")
 MODES = {1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}  # NVML; a pair's test opens cards that others have open
 NOT_ALONE = "other programs compute on the cards (process {}): end them, or add --force"
 NOT_TOLD = "what computes on the cards could not be read ({}): see to it that nothing does, then add --force"
+LAYERS = ("InfiniBand", "Ethernet")
 UNTELLABLE = ("not-supported", "too-old-driver", "not-recorded")  # then nobody can tell, and no scan is held up for it
 END = "burnin:end()"  # the reading that tells that all of it was done
 START_S = 20.0  # until every worker has opened its card
@@ -94,9 +95,9 @@ def planned(node: Node, wish: Wish, floors: Mapping[str, float] = {}, *, tools: 
 
 
 def _hcas(node: Node) -> list[str]:
-    """Return the adapters with a port that is up."""
-    ports = [port for port in (() if is_unread(node.ports) else node.ports) if port.state == "ACTIVE"]
-    return list(dict.fromkeys(port.hca for port in ports))
+    """Return the adapters with a link that is up and that perftest knows (not AWS's), with the port where it is not the first."""
+    ports = [port for port in (() if is_unread(node.ports) else node.ports) if port.state == "ACTIVE" and port.link_layer in LAYERS]
+    return [port.hca if port.number == 1 else f"{port.hca} -i {port.number}" for port in ports]
 
 
 def with_tools(plan: Plan, present: Callable[[str], object]) -> Plan:

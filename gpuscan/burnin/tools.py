@@ -56,7 +56,7 @@ KNOWN = (  # times: DCGM's documented 2 and 15 minutes, of which AWS reports 10 
 def wanted(level: str, cards: int, hcas: Sequence[str], left_s: float) -> list[Tool]:
     """Return the runs that a level asks for, in their order; what usually takes longer than is left of *left_s* is left out.
 
-    *hcas* are the adapters with a link that is up (`mlx5_0`). Nothing is asked for at the level `passive`.
+    *hcas* are the ports with a link that is up (`mlx5_0`, `mlx4_0 -i 2`). Nothing is asked for at the level `passive`.
     """
     tools = []
     for known in KNOWN:

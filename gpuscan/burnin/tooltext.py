@@ -128,5 +128,7 @@ def _row(output: Output, column: str) -> list[str]:
 
 
 def _device(output: Output) -> str:
+    """Return the adapter, and its port where that was asked for."""
     words = output.key.split()
-    return words[words.index("-d") + 1]
+    name = words[words.index("-d") + 1]
+    return f"{name} port {words[words.index('-i') + 1]}" if "-i" in words else name
