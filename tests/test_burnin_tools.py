@@ -464,6 +464,15 @@ def test_gpu_burn() -> None:
     assert [one.ended for one in made(BURN, died).values()] == ["ran", "failed"]
 
 
+def test_counts_of_gpu_burn_that_are_none() -> None:
+    """A client that is gone has whatever was in memory, and very many errors turn negative."""
+    died = burn("0 - 1641686072  (DIED!)", ("OK", "FAULTY"), "900 (51234 Gflop/s) - -1 (0 Gflop/s) ")
+    many = burn("0 - -524288000  (WARNING!)", ("OK", "FAULTY"))
+    for text, told in ((died, "its work on this card died"), (many, "gpu_burn calls the card FAULTY")):
+        failed = made(BURN, text)["SXM4 gpu_burn"]
+        assert (failed.ended, failed.text, unread(failed.mismatches).kind) == ("failed", told, "not-recorded")
+
+
 def test_gpu_burn_that_proves_nothing() -> None:
     text = burn().replace("proc'd", "nothing")
     assert {unread(one.ended).kind for one in made(BURN, text).values()} == {"garbled"}

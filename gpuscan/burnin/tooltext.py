@@ -86,12 +86,14 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
     work = _column([work for work, _ in shown], index, r"(-?\d+) \(([\d.]+) Gflop/s\)")
     errors = _column([errors for _, errors in shown], index, r"(-?\d+)(.*)")
     died = any("DIED" in note for _, note in errors) or any(products < 0 for products, _ in work)
-    wrong = max((count for count, _ in errors), default=0)
+    counts = [count for count, note in errors if "DIED" not in note]  # of what has died anything is printed
+    wrong = max(counts, default=0)
     products = max((products for products, _ in work), default=0)
     gpu = by_index(output, index)
     facts: dict[str, Any] = {"what": "matrix products", "operations": products}
-    if died or word == "FAULTY" or wrong > 0:
-        text = "its work on this card died" if died else f"gpu_burn calls the card {word} after {wrong} wrong elements"
+    if died or word == "FAULTY" or any(counts):
+        seen = f" after {wrong} wrong elements" if wrong > 0 else ""  # too many turn negative
+        text = "its work on this card died" if died else f"gpu_burn calls the card {word}{seen}"
         facts |= {"ended": "failed", "text": text} | ({"mismatches": wrong} if wrong > 0 else {})
     elif products <= 0:
         facts = {"ended": output.unread("garbled", "gpu_burn calls the card OK, and shows no work that it did")}
