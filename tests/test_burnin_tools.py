@@ -637,7 +637,7 @@ def test_which_programs_a_level_asks_for() -> None:
 
 def test_each_port_that_is_up_and_that_perftest_knows_is_looped_back() -> None:
     port = collectors.node(load(str(RECORDINGS / "h100-8x-ib.json.gz"))).ports[0]
-    told = [
+    told: list[tuple[str, int, Any, str]] = [
         ("mlx4_0", 1, "DOWN", "InfiniBand"),
         ("mlx4_0", 2, "ACTIVE", "InfiniBand"),
         ("mlx5_1", 1, "ACTIVE", "Ethernet"),

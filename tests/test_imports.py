@@ -304,6 +304,16 @@ def test_every_check_of_imported_texts_fails_and_passes_somewhere(tmp_path: Path
     assert imported - right == {"workload.cuda_starts"}, "a program that has said nothing proves nothing"
 
 
+BURNT = f"{LIST}\n\r100.0%  proc'd: 900 (51234 Gflop/s)   errors: 12  (WARNING!)  temps: 60 C \n\nTested 1 GPUs:\n\tGPU 0: FAULTY\n"
+
+
+@pytest.mark.parametrize("said", [BURNT, BURNT.partition("\nTested")[0], BURNT.rpartition("proc'd")[2].partition("temps")[2]])
+def test_the_cards_that_gpu_burn_lists_are_not_judged_without_its_verdict(tmp_path: Path, call: Call, said: str) -> None:
+    ended = call("judge", str(text(tmp_path, said)))
+    assert ended.code == 2
+    assert "it has what gpu_burn prints (gpuscan run --level long runs gpu_burn and judges it)" in ended.err
+
+
 def test_what_was_judged_is_told(tmp_path: Path, call: Call) -> None:
     file = text(tmp_path, LIST)
     ended = call("judge", str(file))

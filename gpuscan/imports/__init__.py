@@ -56,10 +56,15 @@ KEPT = 120  # characters of what a file begins with, for the message
 
 
 def recognise(name: str, data: bytes) -> list[Part]:
-    """Return the parts of a file that an importer knows, in their order; none where nothing in it is known."""
+    """Return the parts of a file that an importer knows, in their order; none where nothing in it is known.
+
+    None of what gpu_burn printed, either: it begins with a list of cards, and that alone would be judged and pass.
+    """
     if not data.strip() or len(BINARY.findall(data[: 1 << 16])) > len(data[: 1 << 16]) // 100:
         return []
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
+    if shapes.OF_GPU_BURN.search(text):
+        return []
     place = IN_TREE.search(name.replace(os.sep, "/"))
     hca = IB_FILE.search(name.replace(os.sep, "/"))
     if place or hca:
@@ -126,6 +131,8 @@ def _refusal(path: str, contents: Sequence[unpacking.File]) -> str:
         looks = "it is empty"
     elif BINARY.search(data[:4096]):
         looks = "it is binary data"
+    elif len(contents) == 1 and shapes.OF_GPU_BURN.search(data.decode("utf-8", "replace")):
+        looks = "it has what gpu_burn prints (gpuscan run --level long runs gpu_burn and judges it)"
     elif len(contents) > 1:
         looks = f"none of its {len(contents)} files ({', '.join(name for name, _ in contents[:3])}, …) is known"
     else:

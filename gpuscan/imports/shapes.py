@@ -33,6 +33,7 @@ OF_SYSTEMCTL = re.compile(
     r"^\s*(?:[●×○x*↻]\s+)?[\w@.\\-]+\.service(?: - |\s*$)|^\s*Active: (?:active|inactive|failed|activating)"
     r"|Unit \S+\.service could not be found"
 )
+OF_GPU_BURN = re.compile(r"^[ \t]*GPU \d+: (?:OK|FAULTY)[ \t\r]*$|\bproc'd: .* errors: ", re.MULTILINE)
 STARTS = (  # the first that fits names the line
     (KERNEL, STAMPED),
     (SMI_ERROR, smi_errors.WORDS),
