@@ -143,6 +143,41 @@ def test_each_fault_is_found(fake: fake_cuda.Driver, work: Run, name: str, fault
         assert int(row["address"], 16) % 8 == 0
 
 
+WRITES = [
+    ("gemm-exact", "gemm"),
+    ("gemm-stress", "gemm"),
+    ("memory", "fill"),
+    ("memory", "step"),
+    ("memory", "copy-kernel"),
+    ("hbm", "copy-kernel"),
+    ("pcie", "copy"),
+    ("pcie", "copy to the host"),
+    ("peer", "copy"),
+]
+
+
+@pytest.mark.parametrize(("name", "what"), WRITES)
+def test_what_is_not_written_is_no_right_answer(fake: fake_cuda.Driver, work: Run, name: str, what: str) -> None:
+    """Though the memory holds it still, from a moment ago or from the test before: from whichever write on they are lost."""
+    seen: list[int] = []
+    first = 1 << 30
+
+    def lost(by: str, at: int) -> bool:
+        mine = what in (by, f"{by} to the host" if at in fake.host else "") and len(fake.place(at)[1]) > 1000
+        seen.extend([at] if mine else [])
+        return mine and len(seen) > first
+
+    fake.lost = lost
+    work(one(name), one(name))
+    half = len(seen) // 2
+    assert half
+    for first in {half, half + 1, half + half // 2, 2 * half - 2, 2 * half - 1}:
+        seen.clear()
+        before, after = [line for line in work(one(name), one(name)) if line["kind"] == "result"]
+        assert before["status"] == "pass"
+        assert after["status"] != "pass", (first, after)
+
+
 def test_a_wrong_copy_is_told_by_its_way(fake: fake_cuda.Driver, work: Run) -> None:
     fake.after_write = stuck({"copy"}, after=1, place=50)
     assert "in the host's memory" in result(work(one("pcie")))["text"]

@@ -171,9 +171,9 @@ class Card:
         """Start a copy, in whatever direction the addresses say; pinned host memory, this card or another."""
         self.call("cuMemcpyAsync", target, source, size, stream or self.stream)
 
-    def zero(self, address: int, size: int) -> None:
-        """Start to write zeros."""
-        self.call("cuMemsetD8Async", address, 0, size, self.stream)
+    def zero(self, address: int, size: int, byte: int = 0) -> None:
+        """Start to write zeros, or another byte."""
+        self.call("cuMemsetD8Async", address, byte, size, self.stream)
 
     def words(self, address: int, count: int) -> list[int]:
         """Return 64-bit words of the card's memory, after all that was started has ended."""

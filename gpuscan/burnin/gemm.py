@@ -93,8 +93,7 @@ def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> O
     golden = cubins.manifest()["golden"].get(key)
     if golden is None:
         return Outcome("unknown", f"no golden hash for {key}")
-    detector, first = Detector(card), card.take(made.result_bytes)
-    multiply(card, made, first)
+    detector, first = Detector(card), _first(card, made)
     got = f"{detector.digest(first, made.words):016x}"
     detector.flip(first, made.words // 3, 5)
     hash_proven = f"{detector.digest(first, made.words):016x}" != got
@@ -110,10 +109,17 @@ def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> O
 
 def _stress(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
     """Keep the card at its limit; the first result's hash is told, so that cards can be compared with each other."""
-    detector, first = Detector(card), card.take(made.result_bytes)
-    multiply(card, made, first)
+    detector, first = Detector(card), _first(card, made)
     got = f"{detector.digest(first, made.words):016x}"
     return _repeat(card, teller, detector, made, first, span, {"got": got})
+
+
+def _first(card: Card, made: Shape) -> int:
+    """Multiply into memory of its own, in which an earlier test may have left the very same product."""
+    target = card.take(made.result_bytes)
+    card.zero(target, made.result_bytes)
+    multiply(card, made, target)
+    return target
 
 
 def _repeat(card: Card, teller: Teller, detector: Detector, made: Shape, first: int, span: Span, told: dict[str, Any]) -> Outcome:
@@ -154,9 +160,13 @@ def _rest(teller: Teller, seconds: float) -> None:
 
 
 def _batch(card: Card, detector: Detector, made: Shape, first: int, target: int, count: int) -> float:
-    """Return the time of *count* multiplications, without that of their comparisons."""
+    """Return the time of *count* multiplications, without that of their comparisons.
+
+    What is not written differs from the first result, be it that of a moment ago or not written there either.
+    """
     marks = []
     for _ in range(count):
+        card.zero(target, made.result_bytes, 0xFF)
         before = card.mark()
         multiply(card, made, target)
         marks.append((before, card.mark()))

@@ -1,5 +1,6 @@
 """Copies between card and host and between cards: every word compared on arrival, and the speed of each way."""
 
+import ctypes
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.detecting import Detector, Found, proof
@@ -34,10 +35,15 @@ def pcie(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     proven = proof(detector, loop.target, words, lambda: detector.check(loop.target, words, "random", SEED))
     found, where = _around(card, detector, loop)
     rates = _rates(card, teller, loop, float(options.get("seconds", 3)))
+    detector.check(loop.target, words, "random", SEED)  # what came last of both ways at once
+    card.copy(loop.target, loop.down, size)
+    detector.check(loop.target, words, "random", SEED)
+    both = detector.found()
     again, where_again = _around(card, detector, loop)
     card.release(loop.source, loop.target, loop.up, loop.down)
-    first = (found.first + again.first)[:8]
-    outcome = judged(2 * words, "words moved to the host and back", found.wrong + again.wrong, first, proven, **rates)
+    first = (found.first + both.first + again.first)[:8]
+    wrong = found.wrong + both.wrong + again.wrong
+    outcome = judged(4 * words, "words moved to the host and back", wrong, first, proven, **rates)
     return outcome._replace(text=outcome.text + (where or where_again)) if outcome.status == "fail" else outcome
 
 
@@ -45,6 +51,7 @@ def _around(card: Card, detector: Detector, loop: Loop) -> tuple[Found, str]:
     """Send the pattern to the host and back; where it comes back wrong, send it up again to tell the ways apart."""
     words = loop.size // 8
     card.zero(loop.target, loop.size)
+    ctypes.memset(loop.down, 0, loop.size)  # by the host itself, so that what is right there has come now
     card.copy(loop.down, loop.source, loop.size)
     card.copy(loop.target, loop.down, loop.size)
     detector.check(loop.target, words, "random", SEED)
@@ -114,17 +121,23 @@ def _pair(card: Card, other: Card, teller: Teller, size: int, seconds: float) ->
     there.fill(from_other, words, "random", SEED + 1)
     there.fill(target, words, "random", SEED)
     proven = proof(there, target, words, lambda: there.check(target, words, "random", SEED))
-    other.zero(target, size)
-    other.wait()
     one = repeated(card, teller, seconds / 2, lambda: card.copy(target, source, size))
     there.check(target, words, "random", SEED)
+    other.wait()  # what follows writes there again
     two = repeated(card, teller, seconds / 2, lambda: _exchange(card, other, (target, source), (back, from_other), size))
+    there.check(target, words, "random", SEED)
+    here.check(back, words, "random", SEED + 1)
+    for end, at in ((other, target), (card, back)):
+        end.zero(at, size)  # so that what is right there in the end has come now
+        end.wait()
+    _exchange(card, other, (target, source), (back, from_other), size)
+    card.wait()
     there.check(target, words, "random", SEED)
     here.check(back, words, "random", SEED + 1)
     found, returned = there.found(), here.found()
     card.release(source, back)
     numbers = {"direct": direct, "one_way_gbps": _rate(size, one), "both_gbps": _rate(2 * size, two)}
-    return judged(3 * words, "words", found.wrong + returned.wrong, found.first + returned.first, proven, **numbers)
+    return judged(5 * words, "words", found.wrong + returned.wrong, found.first + returned.first, proven, **numbers)
 
 
 def _exchange(card: Card, other: Card, out: tuple[int, int], back: tuple[int, int], size: int) -> None:

@@ -37,18 +37,21 @@ CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE
 
 
 class Driver:
-    """One process's driver: cards of *memory* bytes each; `after_write` and `deaf` are where faults are planted."""
+    """One process's driver: cards of *memory* bytes each; `after_write`, `lost` and `deaf` are where faults are planted."""
 
     def __init__(self, memory: int = 1 << 20, attributes: dict[str, int] | None = None) -> None:
         self.CUresult, self.CUdevice_attribute, self.CUfunction_attribute = CUresult, CUdevice_attribute, CUfunction_attribute
         self.memory = memory
         self.attributes = attributes or {"major": 9, "minor": 0, "multiprocessors": 4}
         self.blocks: dict[int, array[int]] = {}
+        self.host: set[int] = set()
         self.next = 1 << 32
         self.calls: list[str] = []
         self.functions: dict[str, dict[str, Any]] = {}
         self.spent_ms = 5.0
         self.after_write: Callable[[str, int, array[int]], None] = lambda _what, _at, _block: None
+        self.lost: Callable[[str, int], bool] = lambda _what, _at: False  # writes that never happen
+        self.left: dict[int, list[array[int]]] = {}  # what was in memory that was given back: the next who takes it finds it there
         self.deaf: set[str] = set()
         self.failing: dict[str, CUresult] = {}
         for entries in cubins.manifest()["architectures"].values():
@@ -105,14 +108,23 @@ class Driver:
 
     def _cuMemAlloc(self, size: int) -> tuple[int]:
         at, self.next = self.next, self.next + (size + 511) // 256 * 256
-        self.blocks[at] = array("Q", bytes((size + 7) // 8 * 8))
+        self.blocks[at] = self._memory(size)
         return (at,)
 
+    def _memory(self, size: int) -> array[int]:
+        words = (size + 7) // 8
+        return self.left[words].pop() if self.left.get(words) else array("Q", bytes(8 * words))
+
     def _cuMemHostAlloc(self, size: int, flags: int) -> tuple[int]:
-        return self._cuMemAlloc(size)
+        block = self._memory(size)
+        at = block.buffer_info()[0]  # the host may write there itself
+        self.blocks[at] = block
+        self.host.add(at)
+        return (at,)
 
     def _cuMemFree(self, at: int) -> tuple[()]:
-        del self.blocks[at]
+        block = self.blocks.pop(at)
+        self.left.setdefault(len(block), []).append(block)
         return ()
 
     _cuMemFreeHost = _cuMemFree
@@ -141,6 +153,8 @@ class Driver:
     def write(self, what: str, at: int, made: array[int]) -> None:
         start, block, index = self.place(at)
         assert index + len(made) <= len(block)
+        if self.lost(what, at):
+            return
         block[index : index + len(made)] = made
         self.after_write(what, start, block)
 
@@ -154,7 +168,7 @@ class Driver:
         return ()
 
     def _cuMemsetD8Async(self, at: int, value: int, size: int, stream: object) -> tuple[()]:
-        self.write("zero", at, array("Q", bytes(size)))
+        self.write("zero", at, array("Q", bytes([value]) * size))
         return ()
 
     def _cuMemcpyDtoH(self, pointer: int, at: int, size: int) -> tuple[()]:
