@@ -9,7 +9,7 @@ import subprocess
 import sys
 import types
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fake_cuda
@@ -125,6 +125,8 @@ def stuck(what: set[str], bit: int = 3, place: int = 40, after: int = 0) -> Call
         ("gemm-exact", stuck({"gemm"})),
         ("gemm-exact", stuck({"gemm"}, after=2)),
         ("gemm-stress", stuck({"gemm"}, after=2)),
+        ("memory", stuck({"fill"})),
+        ("hbm", stuck({"fill"})),
         ("memory", stuck({"fill"}, after=4)),
         ("memory", stuck({"step"})),
         ("memory", stuck({"copy-kernel"}, after=1)),
@@ -141,6 +143,27 @@ def test_each_fault_is_found(fake: fake_cuda.Driver, work: Run, name: str, fault
     for row in found["first"]:
         assert row["xor"] == "0x8"
         assert int(row["address"], 16) % 8 == 0
+
+
+@pytest.mark.parametrize("places", [[40], [0], range(0, 4000, 8)], ids=["one", "where-the-flip-is", "many"])
+@pytest.mark.parametrize(("name", "fill"), [("memory", 0), ("hbm", 2), ("pcie", 1), ("peer", 2), ("peer", 3)])
+def test_words_that_are_wrong_before_the_flip_are_told(
+    fake: fake_cuda.Driver, work: Run, name: str, fill: int, places: Sequence[int]
+) -> None:
+    """In the very buffer in which the detector has to prove itself, and at no other time."""
+    seen: list[str] = []
+
+    def fault(by: str, _at: int, block: array[int]) -> None:
+        if by == "fill" and len(block) > 1000:
+            for place in places if len(seen) == fill else ():
+                block[place] ^= 8
+            seen.append(by)
+
+    fake.after_write = fault
+    found = result(work(one(name)))
+    assert found["status"] == "fail", found
+    assert found["proof"]["proven"] is True
+    assert {row["xor"] for row in found["first"]} <= {"0x8", "0x9"}
 
 
 WRITES = [

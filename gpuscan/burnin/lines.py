@@ -117,11 +117,14 @@ def judged(
 ) -> Outcome:
     """Return a correctness test's outcome: unknown where the detector did not prove itself, whatever it then found.
 
+    What was wrong while it proved itself, besides the flips that were injected, is wrong, too.
+
     >>> judged(3, "words", 0, [], {"proven": True}).text
     'no corruption seen in 3 words'
     >>> judged(3, "words", 0, [], {"proven": False}).status
     'unknown'
     """
+    mismatches, first = mismatches + proof.get("wrong", 0), [*proof.get("first", ()), *first][:8]
     kept = (operations, mismatches, tuple(first), numbers, proof)
     if not proof.get("proven"):
         return Outcome("unknown", "the detector did not find a flip that was injected: what it sees proves nothing", *kept)

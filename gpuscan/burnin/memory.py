@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from gpuscan.burnin.detecting import Detector, Found, blocks, proof
+from gpuscan.burnin.detecting import Detector, Found, blocks, proof, together
 from gpuscan.burnin.driver import OUT_OF_MEMORY, Card, CudaError
 from gpuscan.burnin.lines import Outcome, Teller, judged
 from gpuscan.burnin.words import MASK
@@ -82,7 +82,7 @@ def _proven(detector: Detector, chunks: list[Chunk]) -> dict[str, Any]:
     for at, words in {chunks[0], chunks[-1]}:
         detector.fill(at, words, "random")
         told.append(proof(detector, at, words, lambda at=at, words=words: detector.check(at, words, "random")))  # type: ignore[misc]
-    return {"proven": all(each["proven"] for each in told), "injected": [row for each in told for row in each["injected"]]}
+    return together(told)
 
 
 def _pattern(card: Card, teller: Teller, detector: Detector, chunks: list[Chunk], name: str, fade_s: float) -> tuple[Found, int]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.detecting import Detector, proof
+from gpuscan.burnin.detecting import Detector, proof, together
 from gpuscan.burnin.driver import Card, CudaError
 from gpuscan.burnin.lines import Outcome, Teller, judged
 
@@ -152,7 +152,8 @@ def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
         at, detector = rank.receive, rank.detector
         detector.fill(at, shape.words, "random", SEED)
         told.append(proof(detector, at, shape.words, partial(detector.check, at, shape.words, "random", SEED)))
-    return {"proven": all(each["proven"] for each in told), "injected": [row for each in told for row in each["injected"]]}
+        told[-1]["first"] = [row | {"card": rank.card.address} for row in told[-1]["first"]]
+    return together(told)
 
 
 def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:

@@ -3,7 +3,7 @@
 import ctypes
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.detecting import Detector, Found, proof
+from gpuscan.burnin.detecting import Detector, Found, proof, together
 from gpuscan.burnin.driver import Card
 from gpuscan.burnin.lines import Outcome, Teller, judged
 from gpuscan.burnin.memory import repeated
@@ -120,7 +120,13 @@ def _pair(card: Card, other: Card, teller: Teller, size: int, seconds: float) ->
     here.fill(source, words, "random", SEED)
     there.fill(from_other, words, "random", SEED + 1)
     there.fill(target, words, "random", SEED)
-    proven = proof(there, target, words, lambda: there.check(target, words, "random", SEED))
+    here.fill(back, words, "random", SEED + 1)
+    proven = together(
+        [
+            proof(there, target, words, lambda: there.check(target, words, "random", SEED)),
+            proof(here, back, words, lambda: here.check(back, words, "random", SEED + 1)),
+        ]
+    )
     one = repeated(card, teller, seconds / 2, lambda: card.copy(target, source, size))
     there.check(target, words, "random", SEED)
     other.wait()  # what follows writes there again
