@@ -9,8 +9,8 @@ import signal
 import sys
 import types
 from array import array
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import IO, Any, ClassVar
 
 import fake_cuda
 import pytest
@@ -33,6 +33,7 @@ class Nccl:
         self.spoil: Callable[[str, array[int]], None] = lambda _op, _words: None
         self.ncclGetErrorString = Words()
         self.log = LOG.format("P2P/CUMEM")
+        self.file: list[IO[str]] = []
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         def call(*arguments: Any) -> int:
@@ -47,9 +48,11 @@ class Nccl:
         self.ranks = count
         assert len(set(numbers)) == count
         comms[:] = [rank + 1 for rank in range(count)]
-        if os.environ.get("NCCL_DEBUG_FILE"):
-            with open(os.environ["NCCL_DEBUG_FILE"], "a", encoding="ascii") as file:
-                file.write(self.log)
+        if not self.file and os.environ.get("NCCL_DEBUG_FILE"):
+            self.file.append(open(os.environ["NCCL_DEBUG_FILE"], "w", encoding="ascii"))  # noqa: SIM115  # once in a process
+        for file in self.file:
+            file.write(self.log)
+            file.flush()
 
     def _version(self, number: Any) -> None:
         number._obj.value = 22809
@@ -98,7 +101,7 @@ class Words:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Nccl:
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nccl]:
     driver = fake_cuda.Driver()
     bindings = types.ModuleType("cuda.bindings")
     bindings.driver = driver  # type: ignore[attr-defined]
@@ -112,7 +115,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Nccl:
         monkeypatch.delenv(name)
     made = Nccl(driver)
     monkeypatch.setattr(nccl, "library", lambda: made)
-    return made
+    nccl._noted.cache_clear()
+    yield made
+    for file in made.file:
+        file.close()
+    os.close(nccl._noted().log)
 
 
 Run = Callable[..., dict[str, Any]]
@@ -120,16 +127,17 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def go(**options: Any) -> dict[str, Any]:
+    def go(*then: dict[str, Any], times: int = 1, **options: Any) -> dict[str, Any]:
         test = {"test": "nccl", "cards": CARDS, "mib": 0.03125, "seconds": 0, **options}
-        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"card": CARDS[0], "tests": [test]}) + "\n"))
+        plan = {"card": CARDS[0], "tests": [test] * times + list(then)}
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(plan) + "\n"))
         kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             worker.main()
         finally:
             for number, handler in kept.items():
                 signal.signal(number, handler)
-        (found,) = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["kind"] == "result"]
+        *_, found = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["kind"] == "result"]
         return dict(found)
 
     return go
@@ -191,6 +199,27 @@ def test_what_nccl_refuses_is_told_in_its_words(fake: Nccl, run: Run) -> None:
     assert found["status"] == "unknown"
     assert found["text"].startswith("ncclCommInitAll: unhandled system error")
     assert "/dev/shm" in found["text"]  # noqa: S108
+
+
+@pytest.mark.parametrize("call", ["ncclCommInitAll", "ncclGroupStart", "ncclAllGather", "ncclCommDestroy"])
+def test_what_nccl_refuses_leaves_nothing_in_memory(fake: Nccl, run: Run, call: str) -> None:
+    """Or the memory test after it would test that much less."""
+    fake.failing = {call: 2}
+    memory_after = run({"test": "memory", "patterns": ["ones"]})
+    assert memory_after["status"] == "pass"
+    assert memory_after["numbers"]["free_mib"] == memory_after["numbers"]["total_mib"]
+    if call in ("ncclGroupStart", "ncclAllGather"):
+        assert fake.calls.count("ncclCommAbort") == 3
+    if call == "ncclAllGather":
+        assert fake.calls.count("ncclGroupStart") == fake.calls.count("ncclGroupEnd")
+
+
+def test_the_second_time_in_a_process_is_told_like_the_first(fake: Nccl, run: Run) -> None:
+    """A further round, or a second try: NCCL opens its log once, and its variables are the user's still."""
+    numbers = run(times=2)["numbers"]
+    assert (numbers["transport"], numbers["variables"]) == ("p2p", {})
+    fake.log = LOG.format("SHM/direct/direct")
+    assert run(times=2)["numbers"]["transport"] == "shm", "the way that was taken before is not this one's"
 
 
 def test_a_stuck_collective_is_aborted_not_waited_for(fake: Nccl, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,10 @@ import ctypes
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.detecting import Detector, proof, together
@@ -36,6 +35,13 @@ class Rank(NamedTuple):
     send: int
     receive: int
     detector: Detector
+
+
+class Noted(NamedTuple):
+    """NCCL's log in this process (a descriptor), and the variables that were set for it."""
+
+    log: int
+    variables: dict[str, str]
 
 
 class Shape(NamedTuple):
@@ -75,32 +81,38 @@ def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     addresses = list(options.get("cards", []))
     if len(addresses) < 2:
         return Outcome("skip", "a collective needs two cards")
-    variables = {name: value if value.isdigit() else "(set)" for name, value in os.environ.items() if name.startswith("NCCL_")}
-    with tempfile.NamedTemporaryFile(prefix="gpuscan-nccl-") as log, ExitStack() as opened:
-        _prepare(log.name)
+    noted = _noted()
+    with ExitStack() as opened:
         nccl = library()
         if nccl is None:
             return Outcome("skip", NONE)
         try:
             cards = [card, *(opened.enter_context(Card(address)) for address in addresses[1:])]
-            return _measured(nccl, cards, teller, options, (log.name, variables))
+            return _measured(nccl, cards, teller, options, noted)
         except NcclError as error:
+            card.free_all()
             limits = (
                 "; in a container the limits of /dev/shm and of locked memory are the usual cause" if "system" in str(error) else ""
             )
-            return Outcome("unknown", f"{error}{limits}", numbers={"variables": variables})
+            return Outcome("unknown", f"{error}{limits}", numbers={"variables": noted.variables})
 
 
-def _prepare(log: str) -> None:
-    """Let NCCL say which way it sends; NVLink multicast stays off unless somebody has asked for it."""
+@cache
+def _noted() -> Noted:
+    """Let NCCL say which way it sends; NVLink multicast stays off unless somebody has asked for it.
+
+    Once: it opens its log when it is used first, and what is set by then is the user's.
+    """
+    log = os.memfd_create("nccl")  # a file that nobody has to remove
+    variables = {name: value if value.isdigit() else "(set)" for name, value in os.environ.items() if name.startswith("NCCL_")}
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     if "NCCL_DEBUG" not in os.environ:
-        os.environ.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": log})
+        os.environ.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"/proc/self/fd/{log}"})
+    return Noted(log, variables)
 
 
-def _measured(
-    nccl: Any, cards: Sequence[Card], teller: Teller, options: dict[str, Any], noted: tuple[str, dict[str, str]]
-) -> Outcome:
+def _measured(nccl: Any, cards: Sequence[Card], teller: Teller, options: dict[str, Any], noted: Noted) -> Outcome:
+    log_from = os.fstat(noted.log).st_size
     grain = 128 * len(cards)  # the kernels over words want a multiple of 16, each part too
     words = (int(float(options.get("mib", 1024)) * (1 << 20)) // 8) // grain * grain
     shape = Shape(words, words // len(cards))
@@ -118,8 +130,9 @@ def _measured(
     first = [row | {"card": address} for address, each in found for row in each.first][:8]
     version = ctypes.c_int()
     _checked_call(nccl, "ncclGetVersion", ctypes.byref(version))
-    told = {"busbw_gbps": rates, "ranks": len(cards), "transport": transport(_text(noted[0])), "nccl_version": version.value}
-    return judged(operations, "words that came out of collectives", wrong, first, proven, **told, variables=noted[1])
+    way = transport(os.pread(noted.log, 1 << 22, log_from).decode("utf-8", "replace"))
+    told = {"busbw_gbps": rates, "ranks": len(cards), "transport": way, "nccl_version": version.value}
+    return judged(operations, "words that came out of collectives", wrong, first, proven, **told, variables=noted.variables)
 
 
 @contextmanager
@@ -135,7 +148,7 @@ def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank
     ]
     try:
         yield ranks
-    except CudaError:
+    except (CudaError, NcclError):
         for rank in ranks:  # one that is stuck must not be waited for
             nccl.ncclCommAbort(rank.comm)
         raise
@@ -190,6 +203,15 @@ def _compare(op: str, rank: Rank, number: int, source: int | None, shape: Shape,
 def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
     """Start a collective on every card's stream."""
     _checked_call(nccl, "ncclGroupStart")
+    try:
+        _all_ranks(nccl, op, ranks, shape)
+    except NcclError:
+        nccl.ncclGroupEnd()  # or all that comes after would be of this group, and never begin
+        raise
+    _checked_call(nccl, "ncclGroupEnd")
+
+
+def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
     for rank in ranks:
         send, receive, stream = (ctypes.c_void_p(int(place)) for place in (rank.send, rank.receive, rank.card.stream))
         whole, part = ctypes.c_size_t(shape.words), ctypes.c_size_t(shape.part)
@@ -199,7 +221,6 @@ def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
             _checked_call(nccl, "ncclAllGather", send, receive, part, UINT64, rank.comm, stream)
         else:
             _checked_call(nccl, "ncclReduceScatter", send, receive, part, UINT64, SUM, rank.comm, stream)
-    _checked_call(nccl, "ncclGroupEnd")
 
 
 def _busbw_gbps(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape, seconds: float, teller: Teller) -> float:
@@ -224,14 +245,6 @@ def _checked_call(nccl: Any, name: str, *arguments: Any) -> None:
         nccl.ncclGetErrorString.restype = ctypes.c_char_p
         words = nccl.ncclGetErrorString(code)
         raise NcclError(f"{name}: {words.decode('utf-8', 'replace') if words else code}")
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 22)
-    except OSError:
-        return ""
 
 
 def transport(log: str) -> str:
