@@ -31,6 +31,9 @@ SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask fo
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (Action.FIX_CONFIG, "the CUDA library and the kernel module are of different versions"),
     "CUDA_ERROR_DEVICE_UNAVAILABLE": (Action.FIX_CONFIG, "another program has the card for itself"),
     "CUDA_ERROR_OUT_OF_MEMORY": (Action.FIX_CONFIG, "another program has the card's memory"),
+    "CUDA_ERROR_STUB_LIBRARY": (Action.FIX_CONFIG, "the libcuda.so.1 that was found is the toolkit's stub, not the driver's"),
+    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": (Action.FIX_CONFIG, "libcuda.so.1 is newer than the driver"),
+    "NOT_STARTED": (Action.INVESTIGATE, "the CUDA driver does not start: is nvidia-uvm loaded, may /dev/nvidia-uvm be opened?"),
     "NO_DRIVER": (Action.FIX_CONFIG, "libcuda.so.1 is not installed"),
     "NO_BINDING": (Action.FIX_CONFIG, "cuda-bindings is not installed"),
 }
@@ -56,7 +59,8 @@ def test_runs_to_its_end(test: BurnTest) -> None:
         action, why = SETUP[test.error]
         fail(f"the card cannot be used: {why} ({test.error})", action=action, observed=test.error)
     elif test.ended != "ran":
-        fail(f"the card failed under load: {test.text}", observed=test.error)
+        when = "when it was opened" if test.kind == "open" else "under load"
+        fail(f"the card failed {when}: {test.text}", observed=test.error)
 
 
 @check(

@@ -175,6 +175,27 @@ def test_a_card_that_fails_under_load_is_not_asked_again(burn: Burn, two: Machin
     assert that(done, "no_corruption_is_seen", "pass"), "the other card went on"
 
 
+@pytest.mark.parametrize(
+    ("call", "code", "action", "words"),
+    [
+        ("cuInit", 999, "investigate", "is nvidia-uvm loaded"),
+        ("cuInit", 304, "investigate", "is nvidia-uvm loaded"),
+        ("cuInit", 802, "fix-config", "Fabric Manager"),
+        ("cuInit", 803, "fix-config", "of different versions"),
+        ("cuInit", 804, "fix-config", "newer than the driver"),
+        ("cuInit", 34, "fix-config", "the toolkit's stub"),
+        ("cuDevicePrimaryCtxRetain", 46, "fix-config", "another program has the card"),
+        ("cuDevicePrimaryCtxRetain", 999, "reset-gpu", "the card failed when it was opened"),
+    ],
+)
+def test_a_card_that_cannot_be_opened_says_what_will_mend_it(burn: Burn, call: str, code: int, action: str, words: str) -> None:
+    done = burn("--only", "burnin.runs_to_its_end", faults={"start": {call: code}})
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    assert {row["action"] for row in rows} == {action}
+    assert all(words in row["message"] for row in rows), rows
+    assert done.code == (30 if action == "reset-gpu" else 20)
+
+
 def test_a_pair_that_fails_names_both_ends(burn: Burn, two: Machine) -> None:
     """The sender's process tells of it, and cannot know whose fault it was; both go on."""
     bad, good = cards(two)

@@ -15,11 +15,12 @@ HANG_S = 30.0  # no launch of ours takes a second: a card that has not finished 
 FAREWELL_S = 3.0  # after a signal or an error: what runs then is short, or stuck
 PEER_ALREADY = "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+UNSTARTED = ("CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OPERATING_SYSTEM")  # of cuInit: what it says without nvidia-uvm
 HUNG = "HUNG"
 
 
 class CudaError(GpuscanError):
-    """The driver refused or failed: *name* is CUDA's (`CUDA_ERROR_ECC_UNCORRECTABLE`) or HUNG, NO_DRIVER, NO_BINDING."""
+    """The driver refused or failed: *name* is CUDA's (`CUDA_ERROR_UNKNOWN`) or HUNG, NOT_STARTED, NO_DRIVER, NO_BINDING."""
 
     def __init__(self, name: str, text: str, code: int = 0) -> None:
         super().__init__(text)
@@ -48,6 +49,10 @@ def start() -> Any:
     cuda = library()
     try:
         checked(cuda, "cuInit", 0)
+    except CudaError as error:
+        if error.name in UNSTARTED:  # these speak of no card
+            raise CudaError("NOT_STARTED", str(error), error.code) from error
+        raise
     except RuntimeError as error:  # what the binding says where libcuda.so.1 is missing
         raise CudaError("NO_DRIVER", f"{NO_DRIVER} ({error})") from error
     return cuda
