@@ -222,6 +222,20 @@ def test_a_library_that_talks_a_lot_stops_nobody(two: Machine, profile: str) -> 
     assert two.plain(*words, env=env() | {"FAKE_CUDA_CHATTER": "1"}).code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CUDA_VISIBLE_DEVICES", "1"),
+        ("CUDA_FORCE_PTX_JIT", "1"),
+        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1G"),
+        ("CUDA_MPS_PIPE_DIRECTORY", "/tmp"),  # noqa: S108
+    ],
+)
+def test_what_the_environment_tells_cuda_is_not_heeded(two: Machine, profile: str, name: str, value: str) -> None:
+    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin.runs_to_its_end")
+    assert two.plain(*words, env=env() | {name: value}).code == 0
+
+
 def test_a_card_that_gets_stuck_at_the_second_try_is_stuck(burn: Burn, two: Machine) -> None:
     """It was slow at first, which alone would be forgiven."""
     bad, good = cards(two)

@@ -28,6 +28,9 @@ DRIVER = fake_cuda.Driver()
 FAULTS: dict[str, Any] = json.loads(os.environ.get("FAKE_CUDA_FAULTS", "{}"))
 DRIVER.failing = {call: fake_cuda.CUresult(code) for call, code in FAULTS.get("start", {}).items()}
 
+HEEDED = ("CUDA_VISIBLE_DEVICES", "CUDA_FORCE_PTX_JIT", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")  # and many more, by the real one
+if any(name in os.environ for name in HEEDED) or os.path.isdir(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")):  # noqa: S108
+    DRIVER.failing["cuInit"] = fake_cuda.CUresult.CUDA_ERROR_NO_DEVICE
 
 if os.environ.get("FAKE_CUDA_CHATTER"):
     sys.stderr.write("NCCL INFO a library that talks a lot\n" * 10_000)
