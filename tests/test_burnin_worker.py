@@ -220,6 +220,13 @@ def test_memory_takes_nearly_all(work: Run) -> None:
     assert numbers["share_of_free"] >= 0.95
 
 
+def test_memory_that_others_hold_is_not_tested(fake: fake_cuda.Driver, work: Run) -> None:
+    fake.held = fake.memory // 5
+    found = result(work({"test": "memory", "patterns": ["ones"]}))
+    assert found["status"] == "unknown"
+    assert found["text"].startswith("only 78% of the card's memory could be taken")
+
+
 def test_an_error_that_leaves_the_card_usable_ends_one_test(fake: fake_cuda.Driver, work: Run) -> None:
     fake.failing = {"cuMemHostAlloc": fake_cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY}
     told = work(one("pcie"), one("hbm"))

@@ -50,7 +50,7 @@ class Driver:
 
     def __init__(self, memory: int = 1 << 20, attributes: dict[str, int] | None = None) -> None:
         self.CUresult, self.CUdevice_attribute, self.CUfunction_attribute = CUresult, CUdevice_attribute, CUfunction_attribute
-        self.memory = memory
+        self.memory, self.held = memory, 0  # *held*: by other programs
         self.attributes = attributes or {"major": 9, "minor": 0, "multiprocessors": 4}
         self.blocks: dict[int, array[int]] = {}
         self.host: set[int] = set()
@@ -113,7 +113,7 @@ class Driver:
         return (1,)
 
     def _cuMemGetInfo(self) -> tuple[int, int]:
-        return self.memory - sum(8 * len(block) for block in self.blocks.values()), self.memory
+        return self.memory - self.held - sum(8 * len(block) for block in self.blocks.values()), self.memory
 
     def _cuMemAlloc(self, size: int) -> tuple[int]:
         at, self.next = self.next, self.next + (size + 511) // 256 * 256
