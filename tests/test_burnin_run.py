@@ -118,6 +118,7 @@ def test_a_transfer_that_is_wrong_blames_the_way(burn: Burn, two: Machine) -> No
     done = burn(faults={bad: {"flip": ["copy"], "every": 2}})
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"]
     assert done.code == 40
+    rows = [row for row in rows if "pcie" in row["subject"] or "peer" in row["subject"]]  # copies within a card are wrong, too
     assert {row["action"] for row in rows} == {"inspect"}
     assert any("the card, the host or the link" in row["message"] for row in rows)
     assert any("or what links them" in row["message"] for row in rows)
