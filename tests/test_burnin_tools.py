@@ -138,9 +138,9 @@ def test_a_serial_number_names_the_card_where_ids_have_shifted() -> None:
 
 def test_what_was_left_out_or_is_not_understood_has_not_passed() -> None:
     skipped = made(DCGM, diag(case("eud", result(0, "Skip", info=["needs root"]), result(1, "Skip"))))["node dcgmi-diag eud"]
-    assert (unread(skipped.ended).kind, "needs root" in unread(skipped.ended).text) == ("not-supported", True)
+    assert (unread(skipped.ended).kind, "needs root" in unread(skipped.ended).text) == ("not-recorded", True)
     mixed = made(DCGM, diag(case("eud", result(0), result(1, "Skip"))))
-    assert (mixed["SXM2 dcgmi-diag eud"].ended, unread(mixed["SXM4 dcgmi-diag eud"].ended).kind) == ("ran", "not-supported")
+    assert (mixed["SXM2 dcgmi-diag eud"].ended, unread(mixed["SXM4 dcgmi-diag eud"].ended).kind) == ("ran", "not-recorded")
     odd = made(DCGM, diag(case("eud", result(0, "Splendid"))))["SXM2 dcgmi-diag eud"]
     assert unread(odd.ended).kind == "garbled"
     warned = made(DCGM, diag(case("pcie", result(0, "Pass", (3, "Replays.")))))["SXM2 dcgmi-diag pcie"]
@@ -330,8 +330,8 @@ def test_what_nvbandwidth_did_not_measure() -> None:
     ends = {label.split()[-1]: one.ended for label, one in made(NVB, text, 1).items()}
     assert ends.pop("c") == "failed"
     assert {name: unread(ended).kind for name, ended in ends.items()} == {
-        "a": "not-supported",
-        "b": "not-supported",
+        "a": "not-recorded",
+        "b": "not-recorded",
         "d": "garbled",
         "device_to_host_memcpy_ce": "garbled",
         "host_to_device_memcpy_ce": "garbled",

@@ -138,7 +138,7 @@ def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
     if status in SKIPS:
         info = result.get("info") or "without a reason"
         reason = text or (info if isinstance(info, str) else "; ".join(map(str, info)))
-        return Outcome(output.unread("not-supported", f"DCGM left it out: {reason}"))
+        return Outcome(output.unread("not-recorded", f"DCGM left it out: {reason}"))
     ended: Any = next((ended for ended, known in ENDS.items() if status in known), None)
     if ended is None:
         return Outcome(output.unread("garbled", f"DCGM's status {status!r} says nothing"), brief(text))

@@ -8,7 +8,7 @@ from gpuscan.burnin.tooloutput import ODDITIES, Output, brief, by_index, last_wo
 from gpuscan.facts.burnin import BurnTest, Rate
 from gpuscan.kernellog.address import PCI, pci_address
 
-NOT_RUN = {"waived": "not-supported", "not found": "not-supported"}  # needs more cards, or is unknown to this build
+NOT_RUN = ("waived", "not found")  # needs more cards, or is unknown to this build
 CORRUPT = "Invalid value when checking the pattern"  # what it says of data that arrived wrong, in its JSON or before; it ends there
 TO_CARD, TO_HOST = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
 BOTH = ("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce")
@@ -75,7 +75,7 @@ def _case(output: Output, case: dict[str, Any], cases: list[dict[str, Any]], nam
     if status == "error":
         return record(output, name, ended="failed", text=said or "nvbandwidth reported an error and no reason")
     if status in NOT_RUN:
-        return record(output, name, ended=output.unread(NOT_RUN[status], f"nvbandwidth did not run it: {case['status']}"))
+        return record(output, name, ended=output.unread("not-recorded", f"nvbandwidth did not run it: {case['status']}"))
     if status != "passed":
         return record(output, name, ended=output.unread("garbled", f"nvbandwidth's status {case['status']!r} says nothing"))
     made = _rate(output, case, cases, names)
