@@ -96,13 +96,14 @@ def _shared(key: str, pairs: Sequence[tuple[str, Any]]) -> Any:
 def _floors(node: Node) -> dict[str, Any]:
     """Return so much of each measured speed's median as the floor; nothing where no card was exercised.
 
-    Of a node's cards at the same test the best try of each counts. What is not among a profile's keys is left out.
+    Of a node's cards at the same test the best try of each counts; of a latency more is worse. What is not among a profile's
+    keys is left out.
     """
     measured: dict[str, list[float]] = {}
     for test in () if is_unread(node.tests) else node.tests:
         for rate in () if is_unread(test.rates) else test.rates:
             measured.setdefault(rate.label, []).append(max((rate.value, *rate.again)))
-    floors = {label: round(FLOOR_SHARE * sorted(values)[len(values) // 2], 1) for label, values in measured.items()}
+    floors = {label: round(_share(label) * sorted(values)[len(values) // 2], 1) for label, values in measured.items()}
     known = profile.schema()["properties"]["burnin"]["properties"]
     nccl = {label: floor for label, floor in floors.items() if " " in label}
     return {label: floor for label, floor in floors.items() if label in known and floor} | ({"nccl": nccl} if nccl else {})
@@ -140,6 +141,10 @@ def _whole(value: Any) -> bool:
     if isinstance(value, Counter):
         return not is_unread(value.total)
     return not isinstance(value, tuple) or all(_whole(item) for item in value)
+
+
+def _share(label: str) -> float:
+    return 1 / FLOOR_SHARE if label.endswith("_us") else FLOOR_SHARE
 
 
 def _plain(value: Any) -> Any:

@@ -229,3 +229,16 @@ def test_slots_are_compared_as_one_expectation(tmp_path: Path) -> None:
     told = capture.compared(one, other, "text")
     assert told == f'gpu.slots: {{"SXM1": "GPU 5"}} in {one}, ["SXM1"] in {other}\n'
     assert '  slots: {"SXM1": "GPU 5"}\n' in capture.shown(one, (), "text")
+
+
+def test_a_burnt_in_node_keeps_the_floors_and_the_latency_that_it_gave(tmp_path: Path) -> None:
+    """A latency is a limit from above."""
+    quick = base("h200-2x-quick")
+    lat = "run:ib_write_lat -d mlx5_0 -F -s 8 -n 10000 loopback"
+    row = " #bytes #iterations t_min[usec] t_max[usec] t_typical[usec]\n 8 10000 1.90 5.00 2.00\n"
+    plan = {"burnin:plan()": {"with": {"tools": [lat]}}}
+    node = patch(quick, plan | {lat: {"stdout": row, "stderr": "", "exit_code": 0}})
+    file = captured(tmp_path, node)
+    assert data_of(file)["burnin"]["ib_write_latency_us"] == pytest.approx(2.0 / 0.85, abs=0.06)
+    assert data_of(file)["burnin"]["hbm_read_gbps"] < 4416
+    assert judged_by(file, node).exit_code == 0
