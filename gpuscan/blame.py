@@ -30,9 +30,9 @@ def blamed(result: Result, finding: Finding, parts: Parts, kinds: Mapping[str, s
     if finding.culprits:
         named = [_part(parts, "slot", name) for name in finding.culprits]
         return [_target(part or {}, f"gpu:{name}") for part, name in zip(named, finding.culprits, strict=True)]
-    if result.subject == "node":
-        return []
     kind, _, name = result.subject.partition(":")
+    if result.subject == "node" or (kind == "test" and not result.address):  # a test of all cards at once is the node's
+        return []
     part = _part(parts, "address", result.address) if kind in ("incident", "change", "test") else _part(parts, "slot", name)
     return [_target(part or {"address": result.address}, f"{kinds.get(name, kind)}:{name}")]
 

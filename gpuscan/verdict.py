@@ -57,7 +57,7 @@ def judge(case: Case) -> Report:
     with redirect_stdout(sys.stderr):  # standard output carries the report, and nothing that a check prints
         found = _run(case, needs)
     parts, checks = parts_of(case.node), {one.id: one for one in case.checks}
-    results = marked(_mark_shared(_explain(found, case, needs), case), checks, case.node)
+    results = marked(_blame_the_common(_mark_shared(_explain(found, case, needs), case)), checks, case.node)
     results = of_the_slot(escalated(results, checks, case.node, parts), case.node.changes)
     held = hold.standing(case.node, results, case.run, case.profile.optional)
     results += hold.results_of(held, results, case.node)
@@ -285,10 +285,35 @@ def _mark_shared(results: Sequence[Result], case: Case) -> tuple[Result, ...]:
     own = {one.id for one in case.checks if not one.mark.shared}  # a card's own flag: no shared cause can set it
     hit: dict[tuple[str, str], set[str]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.address in cards and result.check not in own:
+        if _is_of_one(result) and result.address in cards and result.check not in own:
             hit.setdefault(_fault(result), set()).add(result.address)
     enough = [fault for fault, places in hit.items() if len(cards) >= SHARED_FROM_CARDS and 2 * len(places) >= len(cards)]
-    return tuple(_shared(r) if r.status is Status.FAIL and r.address in cards and _fault(r) in enough else r for r in results)
+    return tuple(_shared(r) if _is_of_one(r) and r.address in cards and _fault(r) in enough else r for r in results)
+
+
+def _is_of_one(result: Result) -> bool:
+    """Tell whether a failure is one part's: of a pair either may be at fault, and one bad card is in a pair with each other."""
+    return result.status is Status.FAIL and not _is_of_two(result)
+
+
+def _is_of_two(result: Result) -> bool:
+    return result.subject.startswith("test:") and any(len(finding.culprits) > 1 for finding in result.findings)
+
+
+def _blame_the_common(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Blame the one card that is in every pair that failed in a check, where it failed with two others at least."""
+    pairs: dict[str, list[frozenset[str]]] = {}
+    for result in results:
+        if result.status is Status.FAIL and _is_of_two(result):
+            pairs.setdefault(result.check, []).extend(frozenset(finding.culprits) for finding in result.findings)
+    common = {check: frozenset.intersection(*found) for check, found in pairs.items() if len(set(found)) > 1}
+    return tuple(_blaming(r, *common[r.check]) if len(common.get(r.check, ())) == 1 and _is_of_two(r) else r for r in results)
+
+
+def _blaming(result: Result, card: str) -> Result:
+    told = f"; every pair that fails has {card} in it"
+    findings = (finding._replace(culprits=(card,), message=finding.message + told) for finding in result.findings)
+    return result._replace(findings=tuple(findings))
 
 
 def _fault(result: Result) -> tuple[str, str]:

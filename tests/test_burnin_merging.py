@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscan.burnin.merging import WORST, merged, tries
+from gpuscan.burnin.merging import WORST, merged, tried_again, tries
 
 
 def result(status: str, mismatches: int = 0, **more: Any) -> dict[str, Any]:
@@ -21,6 +21,15 @@ def test_what_was_wrong_in_two_rounds_was_wrong_twice() -> None:
     assert both["mismatches"] == 3
     assert both["again"]["mismatches"] == 2
     assert merged(first, result("pass"))["again"]["mismatches"] == 0
+
+
+def test_what_was_wrong_twice_stays_so_where_a_later_round_is_right() -> None:
+    """A card that was wrong once is run again in each further round, and then has a newer second try."""
+    twice = tried_again(merged(None, result("fail", 3)), result("fail", 2, numbers={"tflops": 1.0}))
+    assert twice["again"] == {"status": "fail", "text": "fail", "mismatches": 2, "numbers": {"tflops": 1.0}}
+    later = tried_again(merged(twice, result("pass")), result("pass"))
+    assert later["again"]["mismatches"] == 2
+    assert tried_again(merged(None, result("fail", 3)), result("pass"))["again"]["mismatches"] == 0
 
 
 def test_the_newest_is_measured_and_the_highest_kept() -> None:

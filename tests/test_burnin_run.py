@@ -105,6 +105,16 @@ def test_a_card_that_computes_wrong_is_replaced(burn: Burn, two: Machine) -> Non
     assert good not in {row["address"] for row in wrong}
 
 
+def test_a_product_with_bits_of_its_own_is_made_again(burn: Burn, two: Machine) -> None:
+    """All its products are alike, so that no comparison with its own first one finds anything."""
+    bad, _ = cards(two)
+    burn("--only", "burnin", faults={bad: {"flip": ["gemm"], "every": 1}})
+    made = {reading.key: reading.value for reading in two.recorded if reading.key.startswith("burnin:stress-bf16(")}
+    assert len({value["numbers"]["got"] for value in made.values()}) == 2
+    assert all(value["again"]["numbers"]["got"] == value["numbers"]["got"] for value in made.values())
+    assert {value["mismatches"] for value in made.values()} == {0}
+
+
 def test_what_is_wrong_once_is_suspect(burn: Burn, two: Machine) -> None:
     bad, _ = cards(two)
     done = burn(faults={bad: {"flip": ["gemm"], "until": 4}})

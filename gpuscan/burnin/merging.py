@@ -46,6 +46,13 @@ def _again(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | N
     return (kept | ({"mismatches": max(counts)} if counts else {})) or None
 
 
+def tried_again(result: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result with its second try; what was wrong twice in an earlier round stays so, whatever this one finds."""
+    kept = {part: second[part] for part in ("status", "text", "mismatches", "numbers") if part in second}
+    before = (result.get("again") or {}).get("mismatches")
+    return {**result, "again": kept | ({"mismatches": max(before, kept.get("mismatches", 0))} if before else {})}
+
+
 def rates_of(result: Mapping[str, Any]) -> dict[str, float]:
     """Return the rates of a result's newest round, by label."""
     step, options = str(result.get("step", "")), result.get("options") or {}

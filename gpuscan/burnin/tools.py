@@ -120,7 +120,7 @@ def _made(recording: Recording, key: str, cards: tuple[Gpu, ...]) -> list[BurnTe
         return [lacking(output, output.unread("not-recorded", f"{name}: {error}"))]
     except ODDITIES as error:
         return [lacking(output, output.unread("garbled", f"{name}: {error}"))]
-    told = any(made.ended.kind != "not-supported" if is_unread(made.ended) else made.ended == "failed" for made in records)
+    told = any(made.ended.kind != "not-recorded" if is_unread(made.ended) else made.ended == "failed" for made in records)
     if output.exit_code and not told and name not in LAWLESS:
         contrary = output.unread("garbled", f"{name} says of nothing that it failed, and ends with exit code {output.exit_code}")
         records.append(record(output, "exit code", ended=contrary))

@@ -13,7 +13,9 @@ from gpuscan.collectors.reading import Sources, count, names, parsed, take
 from gpuscan.facts import READING_KINDS, Amount, BurnTest, Gpu, Load, Rate, Unread, Word, is_unread
 from gpuscan.recording import Reading, Recording
 
-CORRECTED = re.compile(r"(?<!un)corrected", re.IGNORECASE)
+CORRECTED = re.compile(r"(?<!un)correct(ed|able)", re.IGNORECASE)
+AER = re.compile(r"PCIe Bus Error: severity=", re.IGNORECASE)
+DETAIL = re.compile(r"error status/mask=|:\s+\[\s*\d+\]")  # what follows it: the registers, and the name of each bit
 KEY = re.compile(r"burnin:([\w-]+)\(([^,)]*)(?:,([^)]*))?\)")
 PLAN = "burnin:plan()"
 TAIL = "tail:/dev/kmsg"
@@ -116,6 +118,7 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
     if status == "fail" and not value.get("mismatches"):
         bad = Unread(key, "garbled", f"failed, and nothing was wrong: {value.get('text')}")
     again = value.get("again") or {}
+    again = {} if again.get("status") in ("unknown", "skip") else again  # what its detector did not prove tells nothing
     kind = str(value.get("kind", ""))
     gpu = cards.get(row.address)
 
@@ -139,6 +142,7 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
         "mismatches_again": (parsed(key, again["mismatches"], count),) if "mismatches" in again else (),
         "words": parsed(key, value.get("first", []), _words),
         "hash": str(value.get("numbers", {}).get("got", "")) if bad is None else bad,
+        "hash_again": str(parsed(key, again, lambda told: (told.get("numbers") or {}).get("got", ""))),
         "common_hash": ONE,
         "rates": bad if bad is not None else _own_rates(value, kind, row),
         "load": _load(value.get("load"), key, gpu),
@@ -149,7 +153,12 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
 def _pending(gpu: Gpu | None, key: str) -> Any:
     if gpu is None:
         return Unread(key, "not-found", "the card is not listed")
-    return gpu.remapped_rows if is_unread(gpu.remapped_rows) else gpu.remapped_rows.pending
+    return _judged_there(gpu.remapped_rows) if is_unread(gpu.remapped_rows) else gpu.remapped_rows.pending
+
+
+def _judged_there(fact: Any) -> Any:
+    """Return a card's own fact; one that this card does not have is told and judged with the card, and lacks nothing here."""
+    return fact._replace(kind="not-recorded") if is_unread(fact) and fact.kind == "not-supported" else fact
 
 
 def _own_rates(value: Mapping[str, Any], kind: str, row: Row) -> Any:
@@ -173,18 +182,32 @@ def _load(value: Any, key: str, gpu: Gpu | None) -> Any:
         return Unread(key, "not-recorded", "nothing was sampled meanwhile")
     lacks: dict[str, Any] = value.get("lacks") or {}
     told = {name: found for name, found in value.items() if SAMPLED.get(name, name) not in lacks}  # in no round may it lack
-    facts = {name: told[name] if name in told else _silent(name, lacks, key) for name in Load._fields if name != "usual_core_c"}
-    lost: Any = Unread(key, "not-found", "the card is not listed")
-    limits = (gpu.temperature.slowdown_c, gpu.temperature.memory_max_c, gpu.power.limit_w) if gpu else (lost, lost, lost)
-    facts |= dict(zip(("slowdown_c", "memory_max_c", "limit_w"), limits, strict=True))
+    own = _own(gpu, key)
+    facts = {
+        name: told[name] if name in told else _silent(name, lacks, key, own) for name in Load._fields if name != "usual_core_c"
+    }
+    facts |= {name: _judged_there(own[name]) for name in ("slowdown_c", "memory_max_c", "limit_w")}
     return Load(usual_core_c=ONE, **facts)
 
 
-def _silent(name: str, lacks: Mapping[str, Any], key: str) -> Any:
-    """Return why a sampled value is not there: what NVML answered instead, all through the test."""
+def _own(gpu: Gpu | None, key: str) -> dict[str, Any]:
+    """Return what the card says of itself beside what is sampled."""
+    lost: Any = Unread(key, "not-found", "the card is not listed")
+    if gpu is None:
+        return dict.fromkeys(("slowdown_c", "memory_max_c", "limit_w"), lost)
+    heat, power, pcie = gpu.temperature, gpu.power, gpu.pcie
+    limits = {"slowdown_c": heat.slowdown_c, "memory_max_c": heat.memory_max_c, "limit_w": power.limit_w}
+    now = {"core_c": heat.core_c, "memory_c": heat.memory_c, "power_w": power.usage_w, "reasons": gpu.clock_reasons}
+    return limits | now | {"pcie_generation": pcie.generation, "pcie_width": pcie.width}
+
+
+def _silent(name: str, lacks: Mapping[str, Any], key: str, own: Mapping[str, Any]) -> Any:
+    """Return why a sampled value is not there: what NVML answered instead, all through the test; no lack if the card has none."""
     asked = SAMPLED.get(name, name)
     kind, text = lacks.get(asked, ("not-recorded", "it was not sampled"))
-    return Unread(key, kind if kind in READING_KINDS else "not-recorded", f"{asked} under load: {text}")
+    never = kind == "not-supported" and is_unread(own.get(asked)) and own[asked].kind == kind
+    known = kind if kind in READING_KINDS and not never else "not-recorded"
+    return Unread(key, known, f"{asked} under load: {text}")
 
 
 def _beside(test: BurnTest, row: Row, found: Sequence[BurnTest], rows: Sequence[Row], cards: Mapping[str, Gpu]) -> BurnTest:
@@ -267,8 +290,18 @@ def _logged(recording: Recording, row: Row) -> Any:
     lines = parsed(TAIL, values, lambda value: [line for each in value for line in names(each)])
     if is_unread(lines):
         return lines
-    found = [line for line in lines if short and short in line.lower() and not CORRECTED.search(line)]
+    found = [line for line in _uncorrected(lines) if short and short in line.lower()]
     lack = next((reading.error for reading in readings if reading.error is not None), None)
     if not found and (lack is not None or not readings):
         return lack if lack is not None else Unread(TAIL, "blocked-behind", "the kernel log was not followed in this test")
     return tuple(line.partition(";")[2] or line for line in found)
+
+
+def _uncorrected(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines but for those of corrected errors, which take several: the details do not say again what they are of."""
+    corrected = False
+    for line in lines:
+        if AER.search(line):
+            corrected = bool(CORRECTED.search(line))
+        if not CORRECTED.search(line) and not (corrected and DETAIL.search(line)):
+            yield line

@@ -67,9 +67,9 @@ class BurnTest(NamedTuple):
     how it ended instead: `stuck`, `lost` (the card failed: *text* has CUDA's words, *error* its name for it) or `failed`
     or `warned` (a tool said so: *text* is what it said, *action* what the code that it gave asks for in DCGM's catalogue, empty
     where it gave none). *operations* counts what was compared, *what* names it; *mismatches* were wrong, *mismatches_again* in the
-    repetition that follows a mismatch (empty without one). *hash* is of a full-entropy product, *common_hash* what most cards
-    got for it. *grown* are the card's error counters that rose meanwhile, *logged* the kernel's lines on it, *remap_pending*
-    whether it now waits for a reset.
+    repetition that follows a mismatch (empty without one). *hash* is of a full-entropy product, *hash_again* that of a second
+    try (empty without one), *common_hash* what most cards got for it. *grown* are the card's error counters that rose meanwhile,
+    *logged* the kernel's lines on it, *remap_pending* whether it now waits for a reset.
     """
 
     label: str
@@ -88,6 +88,7 @@ class BurnTest(NamedTuple):
     mismatches_again: tuple[int, ...]
     words: tuple[Word, ...]
     hash: str
+    hash_again: str
     common_hash: str
     rates: tuple[Rate, ...]
     load: Load

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from gpuscan.measurements import AGAIN, BURNIN, LOAD
-from gpuscan.outcome import Report
+from gpuscan.outcome import Report, Status
 from gpuscan.renderers.grid import Cell, Column, tables
 from gpuscan.renderers.text import INDENT, Line, harmless
 
@@ -27,18 +27,23 @@ WAYS = {  # label of a rate between two cards -> how it is told
     "peer_through_host_both_gbps": "through the host, both ways at once",
 }
 COUNTS = ("seconds", "operations", "mismatches")
+CORRUPT = ("burnin.no_corruption_is_seen", "burnin.agrees_with_the_other_cards")
 MOST_OTHERS = 12
 Row = Mapping[str, Any]
 
 
 class Look(NamedTuple):
-    """The rows of the burn-in by what they tell; *cards* are all that the node has, tested or not."""
+    """The rows of the burn-in by what they tell; *cards* are all that the node has, tested or not.
+
+    *corrupt* tells that a check found wrong results, at the first try or at a second one.
+    """
 
     cards: tuple[str, ...]
     rates: tuple[Row, ...]
     again: Mapping[tuple[str, str], Row]
     load: tuple[Row, ...]
     counts: tuple[Row, ...]
+    corrupt: bool
 
 
 def lines(report: Report, *, whole: bool) -> list[Line]:
@@ -65,6 +70,7 @@ def _look(report: Report, rows: Sequence[Row]) -> Look:
         again,
         tuple(row for row in rows if row["name"] in LOAD and "to" not in row),
         tuple(row for row in rows if row["name"] in COUNTS),
+        any(result.check in CORRUPT and result.status is Status.FAIL for result in report.results),
     )
 
 
@@ -85,7 +91,7 @@ def _head(look: Look) -> list[Line]:
             done[row["unit"]] = done.get(row["unit"], 0) + row["value"]
     wrong = sum(found.values())
     amounts = ", ".join(f"{_amount(value)} {harmless(what)}" for what, value in done.items() if value)
-    seen = f"{_amount(wrong)} wrong" if wrong else "no corruption seen"
+    seen = f"{_amount(wrong)} wrong" if wrong else "wrong results, told above," if look.corrupt else "no corruption seen"
     told = [Line(f"Burn-in: {seen} in {amounts}" if amounts else "Burn-in: nothing was compared", hang=len(INDENT))]
     if len(look.cards) > 1:
         legend = f"below the median: ! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more; - not measured"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuscan import source
 from gpuscan.burnin.levels import END, Plan, Step, key_of
-from gpuscan.burnin.merging import merged, rates_of
+from gpuscan.burnin.merging import merged, rates_of, tried_again
 from gpuscan.burnin.progress import Progress
 from gpuscan.burnin.watching import Samples, keys
 from gpuscan.collectors import again
@@ -199,13 +199,19 @@ class Burn:
                 if result["status"] in ("stuck", "lost"):
                     self.results[key] = merged(self.results[key], result)
                     continue
-                kept = {part: result[part] for part in ("status", "text", "mismatches", "numbers") if part in result}
-                self.results[key]["again"] = kept
+                self.results[key] = tried_again(self.results[key], result)
 
     def _doubtful(self, step: Step) -> list[str]:
-        """Return the cards whose words were wrong, or whose rate is below its floor or the others'."""
-        alike = [rates_of(result) for result in self.results.values() if result.get("step") == step.name]
-        return [card for card in step.cards if key_of(step, card) in self.results and self._is_doubtful(step, card, alike)]
+        """Return the cards whose words were wrong, whose product is another, or whose rate is below its floor or the others'."""
+        found = [result for result in self.results.values() if result.get("step") == step.name]
+        alike, hashes = [rates_of(result) for result in found], [_hash(result) for result in found]
+        there = [card for card in step.cards if key_of(step, card) in self.results]
+        return [card for card in there if self._is_odd(step, card, hashes) or self._is_doubtful(step, card, alike)]
+
+    def _is_odd(self, step: Step, card: str, hashes: Sequence[str]) -> bool:
+        """Tell whether fewer than most cards got this card's product."""
+        own = _hash(self.results[key_of(step, card)])
+        return bool(own) and card not in self.crew.failed and 2 * hashes.count(own) <= len([each for each in hashes if each])
 
     def _is_doubtful(self, step: Step, card: str, alike: Sequence[Mapping[str, float]]) -> bool:
         result = self.results[key_of(step, card)]
@@ -306,6 +312,10 @@ def burn(load: Load, children: Mapping[str, source.Child], options: Options) -> 
     finally:
         guard.close()
     return work.recording({"ended_by_signal": int(source.caught[0])} if source.caught else {})
+
+
+def _hash(result: Mapping[str, Any]) -> str:
+    return str((result.get("numbers") or {}).get("got", ""))
 
 
 def _counting(known: Recording, cards: Sequence[str]) -> list[str]:
