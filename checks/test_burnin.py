@@ -100,7 +100,7 @@ def test_no_corruption_is_seen(test: BurnTest) -> None:
             else "not run again"
         )
         told = f"{told}, {once}: run --level long before anything else does"
-        fail(told, action=Action.INVESTIGATE, observed=test.mismatches or again, expected=0)
+        fail(told, action=Action.INVESTIGATE, observed=test.mismatches or again, expected=0, level="long")
 
 
 def _memory_event(test: BurnTest) -> str:
@@ -135,17 +135,17 @@ def test_agrees_with_the_other_cards(test: BurnTest) -> None:
     got, again = test.hash, test.hash_again
     if again not in ("", got):
         told = f"the product's hash is {got}, and {again} when it was run again: run --level long before anything else does"
-        fail(told, action=Action.INVESTIGATE, observed=again, expected=got)
+        fail(told, action=Action.INVESTIGATE, observed=again, expected=got, level="long")
     elif got != test.common_hash and test.common_hash:
         told = f"the product's hash is {got}, most cards have {test.common_hash}"
         if again:
             fail(f"{told}, and so it was when it was run again", observed=got, expected=test.common_hash)
         else:
             once = f"{told}; not run again: run --level long before anything else does"
-            fail(once, action=Action.INVESTIGATE, observed=got, expected=test.common_hash)
+            fail(once, action=Action.INVESTIGATE, observed=got, expected=test.common_hash, level="long")
     elif got != test.common_hash:
         told = "no two cards get the same product: which of them is right cannot be told"
-        fail(told, action=Action.INVESTIGATE, observed=got)
+        fail(told, action=Action.INVESTIGATE, observed=got, level="long")
 
 
 @check(

@@ -12,10 +12,14 @@ CHECK = "history.no_hold_stands"
 SWAP = "swap.begin"
 TITLE = "No hold that an earlier run set stands."
 HARDWARE = 40
-HOW = {
-    False: "a passing run of full scope lifts it, or gpuscan clear --reason",
-    True: "gpuscan swap verify lifts it, a passing run without this part, or gpuscan clear --reason",
-}
+
+
+def how(code: int, level: str) -> str:
+    """Tell what lifts a hold of this exit code, which a run of this level has set."""
+    if code >= HARDWARE:
+        return "gpuscan swap verify lifts it, a passing run without this part, or gpuscan clear --reason"
+    at = "" if level == LEVELS[0] else f" at --level {level}"
+    return f"a passing run of full scope{at} lifts it, or gpuscan clear --reason"
 
 
 def standing(node: Node, results: tuple[Result, ...], run: Mapping[str, Any], optional: frozenset[str]) -> tuple[Held, ...]:
@@ -75,7 +79,7 @@ def _result(subject: str, held: Sequence[Held]) -> Result:
 def _message(held: Held) -> str:
     since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(held.since_s))
     serial = f", serial {held.serial}" if held.serial else ""
-    return f"held since {since} ({held.check}{serial}): {held.message}; {HOW[held.code >= HARDWARE]}"
+    return f"held since {since} ({held.check}{serial}): {held.message}; {how(held.code, held.level)}"
 
 
 def after(held: Sequence[Held], results: Sequence[Result], parts: Parts, run: Mapping[str, Any], node: Node) -> tuple[Held, ...]:
@@ -86,7 +90,10 @@ def after(held: Sequence[Held], results: Sequence[Result], parts: Parts, run: Ma
     for new in _own(results, parts, run, node):
         key = (new.check, new.subject, new.serial)
         old = reasons.get(key)
-        reasons[key] = new if old is None else (new if new.code >= old.code else old)._replace(since_s=old.since_s)
+        if old is not None:
+            level = max(old.level, new.level, key=LEVELS.index)
+            new = (new if new.code >= old.code else old)._replace(since_s=old.since_s, level=level)
+        reasons[key] = new
     return tuple(sorted(reasons.values(), key=lambda one: (-one.code, one.since_s)))
 
 
@@ -95,7 +102,9 @@ def _own(results: Sequence[Result], parts: Parts, run: Mapping[str, Any], node: 
         for finding in result.findings if result.check != CHECK else ():
             if _fails(result, finding):
                 targets = blamed(result, finding, parts) or [Target("node", None, None, None)]
-                yield from (reason(target, result.check, finding.message, finding.action, run, node) for target in targets)
+                for target in targets:
+                    held = reason(target, result.check, finding.message, finding.action, run, node)
+                    yield held._replace(level=max(held.level, finding.level or held.level, key=LEVELS.index))
 
 
 def reason(target: Target, check: str, message: str, action: Action, run: Mapping[str, Any], node: Node) -> Held:

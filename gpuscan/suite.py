@@ -103,7 +103,7 @@ def check(
 
 
 def fail(message: str, *, action: Action | None = None, culprits: Iterable[Any] = (), **details: Any) -> None:
-    """Say that something is wrong. *details*: observed, expected, urgency, impact, source."""
+    """Say that something is wrong. *details*: observed, expected, urgency, impact, source, level."""
     finding = _finding(Status.FAIL, message, action, culprits, details)
     if finding.action in WARN_ONLY:
         raise ValueError(f"a failure cannot ask for '{finding.action.value}': use warn()")

@@ -10,7 +10,7 @@ from gpuscan.errors import UsageError
 from gpuscan.history import last
 from gpuscan.history.archive import Archive
 from gpuscan.history.place import StateError, locked, replace, set_aside, state_dir
-from gpuscan.hold import HARDWARE, HOW
+from gpuscan.hold import how
 from gpuscan.renderers.text import harmless
 from gpuscan.status import seconds
 from gpuscan.whoami import this_machine
@@ -122,7 +122,7 @@ def hold(named: str, format_: str) -> str:
             f"  {one['subject']}{serial}: {one['message']}",
             f"    {one['check']}: {one['action']}, exit code {one['code']}, since {since}",
         ]
-        lines.append(f"    {HOW[one['code'] >= HARDWARE]}")
+        lines.append(f"    {how(one['code'], one['level'])}")
     return "".join(f"{harmless(line)}\n" for line in [*RULES.splitlines(), "", *lines])
 
 
