@@ -137,7 +137,15 @@ def _with_parents(name: str, children: tuple[str, ...]) -> dict[str, Any]:
         return data
     if _is_file(parent) and not os.path.isabs(parent):
         parent = os.path.join(os.path.dirname(path), parent)
-    return _merge(_with_parents(parent, (*children, path)), data)
+    return _vouched(_merge(_with_parents(parent, (*children, path)), data), data.get("burnin") or {})
+
+
+def _vouched(merged: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a profile without the parents' word that its own floors are estimates: whoever sets a floor vouches for it."""
+    if not own or "estimates" in own:
+        return merged
+    floors = merged["burnin"]
+    return merged | {"burnin": floors | {"estimates": [name for name in floors.get("estimates", ()) if name not in own]}}
 
 
 def _text(path: str, *, trusted: bool = False) -> str:

@@ -125,6 +125,16 @@ def test_extending_a_file_is_relative_to_the_child_and_may_be_several_deep(tmp_p
     assert loaded.data["infiniband"]["ports"] == 1
 
 
+def test_a_floor_of_ones_own_is_no_estimate_of_the_parents(tmp_path: Path) -> None:
+    """A site that has measured its cards is not to hear that its floor only warns."""
+    path = write(tmp_path, "site.yaml", "extends: b200\nburnin: {gemm_bf16_tflops: 1500}\n")
+    theirs, own = (profile.load(name).data["burnin"] for name in ("b200", path))
+    assert own["gemm_bf16_tflops"] == 1500
+    assert set(theirs["estimates"]) - set(own["estimates"]) == {"gemm_bf16_tflops"}
+    path = write(tmp_path, "site.yaml", "extends: b200\nburnin: {gemm_bf16_tflops: 1500, estimates: [gemm_bf16_tflops]}\n")
+    assert profile.load(path).data["burnin"]["estimates"] == ["gemm_bf16_tflops"]
+
+
 def test_parents_that_go_in_circles(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "extends: b.yaml\n")
     path = write(tmp_path, "b.yaml", "extends: ./a.yaml\n")
