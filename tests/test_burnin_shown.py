@@ -140,6 +140,14 @@ def test_what_was_compared_is_counted_and_never_called_more_than_that() -> None:
     assert head == "Burn-in: nothing was compared"
 
 
+def test_what_only_the_second_try_had_wrong_is_no_clean_burn_in() -> None:
+    """The first try counted no wrong word, and a check found another product in the second one."""
+    for check in ("burnin.no_corruption_is_seen", "burnin.agrees_with_the_other_cards"):
+        report = burnt(whole(2), ran("SXM1 stress-bf16", Status.FAIL)._replace(check=check))
+        (head,) = [line for line in text.render([report], verbosity=0).splitlines() if line.startswith("Burn-in")]
+        assert head == "Burn-in: wrong results, told above, in 49,344 results, 19.0 billion words read"
+
+
 def test_evidence_does_not_steer_the_terminal() -> None:
     evil = burn_test(EVIL, "peer", {EVIL: 1.0, "peer_one_way_gbps": 5.0}, to="SXM2", what=EVIL, operations=1, mismatches=0)
     hot = burn_test(EVIL, EVIL, {"hbm_read_gbps": 5.0}, load=load(power_w=5.0, core_c=5))
