@@ -196,7 +196,7 @@ def test_a_card_that_fails_under_load_is_not_asked_again(burn: Burn, two: Machin
         ("cuInit", 804, "fix-config", "newer than the driver"),
         ("cuInit", 34, "fix-config", "the toolkit's stub"),
         ("cuDevicePrimaryCtxRetain", 46, "fix-config", "another program has the card"),
-        ("cuDevicePrimaryCtxRetain", 999, "reset-gpu", "the card failed when it was opened"),
+        ("cuDevicePrimaryCtxRetain", 999, "reset-gpu", "the card could not be opened"),
     ],
 )
 def test_a_card_that_cannot_be_opened_says_what_will_mend_it(burn: Burn, call: str, code: int, action: str, words: str) -> None:
