@@ -3,6 +3,7 @@
 from gpuscan import Action, BurnTest, Profile, check, fail, read, warn
 from gpuscan.facts import Rate
 from gpuscan.lens import NotJudged
+from gpuscan.measurements import unit_of
 from gpuscan.outcome import TO_REPLACE
 
 ANSWERS = "driver.every_card_answers"
@@ -54,7 +55,7 @@ def test_runs_to_its_end(test: BurnTest) -> None:
         fail(f"NCCL did not come to its end: {test.text}", action=Action.INVESTIGATE, observed=test.ended)
     elif test.kind == "peer" and test.ended != "ran":
         told = f"from {test.card} to {test.to} the test did not come to its end, and either may be at fault: {test.text}"
-        fail(told, culprits=(test.card, test.to), observed=test.error or test.ended)
+        fail(told, culprits=_ends(test), observed=test.error or test.ended)
     elif test.ended == "stuck":
         fail(f"the card got stuck: {test.text}", observed=test.ended)
     elif test.error in SETUP:
@@ -175,7 +176,7 @@ def test_reaches_its_floor(test: BurnTest, profile: Profile) -> None:
 
 def _told(rate: Rate) -> str:
     twice = "".join(f", {again:g} at a second try" for again in rate.again)
-    return f"{rate.label}: {rate.value:g}{twice}"
+    return f"{rate.label}: {rate.value:g} {unit_of(rate)}{twice}"
 
 
 def _floor(label: str, profile: Profile) -> tuple[float, str]:

@@ -12,6 +12,7 @@ from gpuscan.escalation import escalated, marked
 from gpuscan.facts import Node, Unread, is_unread
 from gpuscan.lens import Book, look
 from gpuscan.outcome import HARMLESS, Action, Finding, Report, Result, Status, conclude, worst_action
+from gpuscan.pairs import of_one_end
 from gpuscan.profile import Profile, ProfileLens
 from gpuscan.reported import incidents_of, parts_of, plain
 from gpuscan.slots import of_the_slot
@@ -57,7 +58,7 @@ def judge(case: Case) -> Report:
     with redirect_stdout(sys.stderr):  # standard output carries the report, and nothing that a check prints
         found = _run(case, needs)
     parts, checks = parts_of(case.node), {one.id: one for one in case.checks}
-    results = marked(_blame_the_common(_mark_shared(_explain(found, case, needs), case)), checks, case.node)
+    results = marked(_mark_shared(of_one_end(_explain(found, case, needs), case.node), case), checks, case.node)
     results = of_the_slot(escalated(results, checks, case.node, parts), case.node.changes)
     held = hold.standing(case.node, results, case.run, case.profile.optional)
     results += hold.results_of(held, results, case.node)
@@ -300,26 +301,16 @@ def _is_of_two(result: Result) -> bool:
     return result.subject.startswith("test:") and any(len(finding.culprits) > 1 for finding in result.findings)
 
 
-def _blame_the_common(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Blame the one card that is in every pair that failed in a check, where it failed with two others at least."""
-    pairs: dict[str, list[frozenset[str]]] = {}
-    for result in results:
-        if result.status is Status.FAIL and _is_of_two(result):
-            pairs.setdefault(result.check, []).extend(frozenset(finding.culprits) for finding in result.findings)
-    common = {check: frozenset.intersection(*found) for check, found in pairs.items() if len(set(found)) > 1}
-    return tuple(_blaming(r, *common[r.check]) if len(common.get(r.check, ())) == 1 and _is_of_two(r) else r for r in results)
-
-
-def _blaming(result: Result, card: str) -> Result:
-    told = f"; every pair that fails has {card} in it"
-    findings = (finding._replace(culprits=(card,), message=finding.message + told) for finding in result.findings)
-    return result._replace(findings=tuple(findings))
-
-
 def _fault(result: Result) -> tuple[str, str]:
-    """Return what makes two failures one fault: the check, and of incidents what was logged (Xid 48 is not Xid 79)."""
-    logged = result.subject.startswith("incident:")
-    return result.check, str([finding.observed for finding in result.findings]) if logged else ""
+    """Return what makes two failures one fault: the check, and of incidents what was logged (Xid 48 is not Xid 79).
+
+    Of what is only slow in a burn-in it is the test, too: memory of one card and transfers of the others are two faults.
+    """
+    kind, _, name = result.subject.partition(":")
+    if kind == "incident":
+        return result.check, str([finding.observed for finding in result.findings])
+    slow = kind == "test" and all(finding.impact == "performance" for finding in result.findings)
+    return result.check, name.split(" ")[1] if slow else ""
 
 
 def _shared(result: Result) -> Result:

@@ -56,7 +56,7 @@ def lines(report: Report, *, whole: bool) -> list[Line]:
     told = [*_head(look), *(tables([*map(harmless, look.cards), *_foot(look)], columns) if columns else [])]
     for label, way in WAYS.items():
         told += _matrix(look, label, way)
-    return [*told, *_collectives(look), *_others(look, whole=whole), *_twice(look), Line("")]
+    return [*told, *_collectives(look), *_others(look, whole=whole), *_twice(look, whole=whole), Line("")]
 
 
 def _look(report: Report, rows: Sequence[Row]) -> Look:
@@ -245,17 +245,21 @@ def _parts(row: Row) -> list[str]:
 def _others(look: Look, *, whole: bool) -> list[Line]:
     """Return what has no table: the rates that other tools told, first of all."""
     rows = [row for row in look.rates if not (_group(row) or row["test"].startswith("nccl") or row["name"] in WAYS)]
-    shown = rows if whole else rows[:MOST_OTHERS]
-    told = [Line("")] if rows else []
-    for row in shown:
+    told = []
+    for row in rows:
         subject = harmless(str(row["subject"]).partition(":")[2])
         told.append(Line(f"{subject}: {harmless(row['name'])} {_figure(_last(look, row))} {row['unit']}", hang=2))
-    if len(shown) < len(rows):
-        told.append(Line(f"and {len(rows) - len(shown)} more (-v shows them)"))
-    return told
+    return _listed(told, whole=whole)
 
 
-def _twice(look: Look) -> list[Line]:
+def _listed(told: list[Line], *, whole: bool) -> list[Line]:
+    """Return a list below an empty line, the first of it only where it is long and not asked for as a whole."""
+    shown = told if whole else told[:MOST_OTHERS]
+    more = [Line(f"and {len(told) - len(shown)} more (-v shows them)")] if len(shown) < len(told) else []
+    return [Line(""), *shown, *more] if told else []
+
+
+def _twice(look: Look, *, whole: bool) -> list[Line]:
     """Return both numbers of what was measured again because the first one was too low."""
     told = []
     for row in look.rates:
@@ -264,4 +268,4 @@ def _twice(look: Look) -> list[Line]:
             subject = harmless(str(row["subject"]).partition(":")[2])
             numbers = f"{_figure(row['value'])}, after a pause {_figure(second['value'])} {row['unit']}"
             told.append(Line(f"{subject}: {harmless(row['name'])} first {numbers}", hang=2))
-    return [Line(""), *told] if told else []
+    return _listed(told, whole=whole)

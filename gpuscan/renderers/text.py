@@ -1,6 +1,7 @@
 """Text for people: worst first, equal subjects folded, the next action last; words tell all that colours do."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ STYLES = {Status.FAIL: "bold red", Status.UNKNOWN: "bold magenta", Status.WARN: 
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
 WORDS = {Status.FAIL: "FAIL", Status.UNKNOWN: "UNKNOWN", Status.WARN: "WARN", Status.SKIP: "skip", Status.PASS: "pass"}
 MOST_TESTS = 4
+MOST_PLACES = 8  # pairs of cards that are named
+MOST_ROWS = 4  # of one check, in a burn-in
 INDENT = " " * 9
 
 
@@ -51,7 +54,7 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
         told = [_one_line(report, named=many) for report in reports]
     else:
         (report,) = reports
-        body = [line for row in _rows(report.results) if _shown(row, verbosity) for line in _row_lines(row, verbosity)]
+        body = _body([row for row in _rows(report.results) if _shown(row, verbosity)], verbosity)
         space = [Line("")] if body else []
         more = [*_changed(report, verbosity), *_burnt(report, verbosity)]
         told = [*_head(report), Line(""), *body, *space, *more, *_tail(report, verbosity)]
@@ -75,6 +78,27 @@ def _escaped(char: str) -> str:
 
 def _shown(row: Row, verbosity: int) -> bool:
     return verbosity > 0 or row.status not in (Status.PASS, Status.SKIP)
+
+
+def _body(rows: Sequence[Row], verbosity: int) -> list[Line]:
+    """Return the rows' lines. Where a burn-in's test failed in many places, each with a number of its own, a few are enough."""
+    told: list[Line] = []
+    every = Counter(map(_alike, rows))
+    shown: Counter[Any] = Counter()
+    for row in rows:
+        shown[_alike(row)] += 1
+        more = every[_alike(row)] - MOST_ROWS
+        if verbosity > 0 or shown[_alike(row)] <= MOST_ROWS:
+            told += _row_lines(row)
+        if verbosity <= 0 and more > 0 and shown[_alike(row)] == MOST_ROWS:
+            told.append(Line(f"{INDENT}and {more} more of these (-v shows them)", hang=len(INDENT)))
+    return told
+
+
+def _alike(row: Row) -> Any:
+    """Return what makes rows one kind: of a burn-in's tests all but the card and the sentence."""
+    kind, _, name = row.subjects[0].partition(":")
+    return (row.status, row.check, row.action, name.split(" ")[1]) if kind == "test" else row
 
 
 def _head(report: Report) -> list[Line]:
@@ -159,7 +183,10 @@ def _fold_tests(names: Sequence[str]) -> str:
 
 def _places(names: Sequence[str]) -> str:
     told = list(dict.fromkeys(names))
-    return fold([f"card:{name}" for name in told]).partition(" ")[2] if all(" " not in name for name in told) else ", ".join(told)
+    if all(" " not in name for name in told):
+        return fold([f"card:{name}" for name in told]).partition(" ")[2]
+    more = f" and {len(told) - MOST_PLACES} more" if len(told) > MOST_PLACES else ""
+    return f"{', '.join(told[:MOST_PLACES])}{more}"
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -173,7 +200,7 @@ def ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def _row_lines(row: Row, verbosity: int) -> list[Line]:
+def _row_lines(row: Row) -> list[Line]:
     word = WORDS[row.status]
     subject = fold(row.subjects)
     lines = [Line(f"{word:<9}{subject}: {row.message}", STYLES[row.status], len(word), len(INDENT))]
