@@ -221,7 +221,8 @@ def _beside(test: BurnTest, row: Row, found: Sequence[BurnTest], rows: Sequence[
     if not is_unread(test.load):
         cores = [other.load.core_c for other in alike if not is_unread(other.load) and not is_unread(other.load.core_c)]
         told = told._replace(load=test.load._replace(usual_core_c=sorted(cores)[(len(cores) - 1) // 2])) if cores else told
-    hashes = [other.hash for other in alike if not is_unread(other.hash) and other.hash]
+    right = [other for other in alike if is_unread(other.mismatches) or not other.mismatches]  # what is wrong has no say
+    hashes = [other.hash for other in right if not is_unread(other.hash) and other.hash]
     common = next((one for one in hashes if 2 * hashes.count(one) > len(hashes)), "")
     return told._replace(common_hash=common) if len(hashes) > 1 else told
 
