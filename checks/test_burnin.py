@@ -84,7 +84,7 @@ def test_no_corruption_is_seen(test: BurnTest) -> None:
     again = sum(test.mismatches_again)
     if not test.mismatches and not again:
         return
-    told = f"{test.mismatches} wrong words in {test.operations} {test.what}{_first(test)}"
+    told = f"{test.mismatches} wrong word{'s' if test.mismatches != 1 else ''} in {test.operations} {test.what}{_first(test)}"
     if test.kind in ENDS:
         blame = f"{told}: {ENDS[test.kind].format(test.to)}"
         fail(blame, action=Action.INSPECT, observed=test.mismatches, expected=0, culprits=_ends(test))

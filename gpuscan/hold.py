@@ -14,11 +14,15 @@ TITLE = "No hold that an earlier run set stands."
 HARDWARE = 40
 
 
-def how(code: int, level: str) -> str:
-    """Tell what lifts a hold of this exit code, which a run of this level has set."""
+def lifted_by(code: int, level: str) -> str:
+    """Return what lifts a reason of a hold, in words.
+
+    >>> lifted_by(20, "quick")
+    'a passing run of full scope at level quick or above lifts it, or gpuscan clear --reason'
+    """
     if code >= HARDWARE:
         return "gpuscan swap verify lifts it, a passing run without this part, or gpuscan clear --reason"
-    at = "" if level == LEVELS[0] else f" at --level {level}"
+    at = "" if level == LEVELS[0] else f" at level {level}{'' if level == LEVELS[-1] else ' or above'}"
     return f"a passing run of full scope{at} lifts it, or gpuscan clear --reason"
 
 
@@ -37,13 +41,17 @@ def _lifts(held: Held, node: Node, results: Sequence[Result], run: Mapping[str, 
         return _is_gone(held, node)
     if held.code < FAILED:
         return False  # what was held could not be read: only a person can say
-    if LEVELS.index(str(run.get("level", LEVELS[0]))) < LEVELS.index(held.level):
+    if LEVELS.index(_level(run)) < LEVELS.index(held.level):
         return False
     mine = [result for result in results if result.check == held.check]
     silent = all(result.subject == "node" and result.reason.startswith("what is left") for result in mine)
     if mine and silent:  # the log's beginning is gone: that proves something only of another boot
         return not is_unread(node.host.boot_id) and node.host.boot_id != held.boot_id
     return any(result.status in (Status.PASS, Status.WARN) for result in mine)
+
+
+def _level(run: Mapping[str, Any]) -> str:
+    return str(run.get("level") or LEVELS[0])
 
 
 def _is_gone(held: Held, node: Node) -> bool:
@@ -79,7 +87,7 @@ def _result(subject: str, held: Sequence[Held]) -> Result:
 def _message(held: Held) -> str:
     since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(held.since_s))
     serial = f", serial {held.serial}" if held.serial else ""
-    return f"held since {since} ({held.check}{serial}): {held.message}; {how(held.code, held.level)}"
+    return f"held since {since} ({held.check}{serial}): {held.message}; {lifted_by(held.code, held.level)}"
 
 
 def after(held: Sequence[Held], results: Sequence[Result], parts: Parts, run: Mapping[str, Any], node: Node) -> tuple[Held, ...]:
@@ -102,9 +110,8 @@ def _own(results: Sequence[Result], parts: Parts, run: Mapping[str, Any], node: 
         for finding in result.findings if result.check != CHECK else ():
             if _fails(result, finding):
                 targets = blamed(result, finding, parts) or [Target("node", None, None, None)]
-                for target in targets:
-                    held = reason(target, result.check, finding.message, finding.action, run, node)
-                    yield held._replace(level=max(held.level, finding.level or held.level, key=LEVELS.index))
+                proof = {**run, "level": max(finding.level, _level(run), key=LEVELS.index)}
+                yield from (reason(target, result.check, finding.message, finding.action, proof, node) for target in targets)
 
 
 def reason(target: Target, check: str, message: str, action: Action, run: Mapping[str, Any], node: Node) -> Held:
@@ -118,7 +125,7 @@ def reason(target: Target, check: str, message: str, action: Action, run: Mappin
         address=target.address or "",
         serial=target.serial or "",
         message=message,
-        level=str(run.get("level") or LEVELS[0]),
+        level=_level(run),
         boot_id="" if is_unread(node.host.boot_id) else node.host.boot_id,
         profile=str((run.get("profile") or {}).get("name", "")),
         since_s=node.past.at_s,

@@ -139,9 +139,9 @@ class Evidence(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong, in a sentence, with what will fix it; *same* tells one fault of its check from another.
+    """One thing that is wrong, in a sentence, with what will fix it.
 
-    *level* is the least level at which a passing run lifts its hold, where that is not the level of the run that found it.
+    *same* tells one fault of its check from another; *level* is the lowest at which a passing run proves that it is gone.
     """
 
     severity: Status
@@ -155,7 +155,7 @@ class Finding(NamedTuple):
     source: str = ""
     shared: bool = False
     same: str = ""
-    level: str = ""
+    level: str = LEVELS[0]
 
 
 class Result(NamedTuple):

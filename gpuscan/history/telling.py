@@ -10,7 +10,7 @@ from gpuscan.errors import UsageError
 from gpuscan.history import last
 from gpuscan.history.archive import Archive
 from gpuscan.history.place import StateError, locked, replace, set_aside, state_dir
-from gpuscan.hold import how
+from gpuscan.hold import lifted_by
 from gpuscan.renderers.text import harmless
 from gpuscan.status import seconds
 from gpuscan.whoami import this_machine
@@ -122,13 +122,13 @@ def hold(named: str, format_: str) -> str:
             f"  {one['subject']}{serial}: {one['message']}",
             f"    {one['check']}: {one['action']}, exit code {one['code']}, since {since}",
         ]
-        lines.append(f"    {how(one['code'], one['level'])}")
+        lines.append(f"    {lifted_by(one['code'], one['level'])}")
     return "".join(f"{harmless(line)}\n" for line in [*RULES.splitlines(), "", *lines])
 
 
 RULES = """\
 A run that ends with 20 or more holds the node, and a reboot does not change that.
-  20 to 31: a passing run of the whole node, at the level that set it or above, lifts it.
+  20 to 31: a passing run of the whole node, at the level that it names or above, lifts it.
   40, 41:   gpuscan swap verify lifts it, or a passing run in which the held part (by its
             serial number) is no longer in the node.
   any:      gpuscan clear --reason TEXT lifts it; the reason goes into the archive.
