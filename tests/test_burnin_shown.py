@@ -100,7 +100,7 @@ def test_the_second_try_counts_and_both_are_told() -> None:
     (rate,) = first.rates
     lines = said(first._replace(rates=(rate._replace(value=600.0, again=(699.0,)),)), *rest)
     assert table(lines, "matrix multiplication")["SXM1"][1] == "699.0"
-    assert "SXM1 stress-bf16: gemm_bf16_tflops first 600.0, after a pause 699.0 TFLOP/s" in lines
+    assert "SXM1 stress-bf16: gemm_bf16_tflops first 600.0, at a second try 699.0 TFLOP/s" in lines
 
 
 def test_the_matrix_marks_the_pairs_of_a_slow_card() -> None:

@@ -266,6 +266,6 @@ def _twice(look: Look, *, whole: bool) -> list[Line]:
         second = look.again.get((row["subject"], row["name"]))
         if second is not None:
             subject = harmless(str(row["subject"]).partition(":")[2])
-            numbers = f"{_figure(row['value'])}, after a pause {_figure(second['value'])} {row['unit']}"
+            numbers = f"{_figure(row['value'])}, at a second try {_figure(second['value'])} {row['unit']}"
             told.append(Line(f"{subject}: {harmless(row['name'])} first {numbers}", hang=2))
     return _listed(told, whole=whole)

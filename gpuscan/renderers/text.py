@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from gpuscan.blame import IDENTITY, Target
@@ -15,7 +16,7 @@ VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bo
 WORDS = {Status.FAIL: "FAIL", Status.UNKNOWN: "UNKNOWN", Status.WARN: "WARN", Status.SKIP: "skip", Status.PASS: "pass"}
 MOST_TESTS = 4
 MOST_PLACES = 8  # pairs of cards that are named
-MOST_ROWS = 4  # of one check, in a burn-in
+MOST_ROWS = 4  # of one check on one card, or in one test, of a burn-in
 INDENT = " " * 9
 
 
@@ -81,24 +82,20 @@ def _shown(row: Row, verbosity: int) -> bool:
 
 
 def _body(rows: Sequence[Row], verbosity: int) -> list[Line]:
-    """Return the rows' lines. Where a burn-in's test failed in many places, each with a number of its own, a few are enough."""
+    """Return the rows' lines. Where a burn-in's check failed in many places, each with numbers of its own, a few are enough."""
     told: list[Line] = []
-    every = Counter(map(_alike, rows))
-    shown: Counter[Any] = Counter()
-    for row in rows:
-        shown[_alike(row)] += 1
-        more = every[_alike(row)] - MOST_ROWS
-        if verbosity > 0 or shown[_alike(row)] <= MOST_ROWS:
-            told += _row_lines(row)
-        if verbosity <= 0 and more > 0 and shown[_alike(row)] == MOST_ROWS:
-            told.append(Line(f"{INDENT}and {more} more of these (-v shows them)", hang=len(INDENT)))
+    for _, alike in groupby(rows, key=lambda row: (row.status, row.check, row.action)):
+        shown: Counter[str] = Counter()
+        hidden = 0
+        for row in alike:
+            kind, _, name = row.subjects[0].partition(":")
+            shown.update(set(name.split(" ")[:2]))  # the card and the test
+            if kind == "test" and verbosity <= 0 and max(shown[word] for word in name.split(" ")[:2]) > MOST_ROWS:
+                hidden += 1
+            else:
+                told += _row_lines(row)
+        told += [Line(f"{INDENT}and {hidden} more of these (-v shows them)", hang=len(INDENT))] if hidden else []
     return told
-
-
-def _alike(row: Row) -> Any:
-    """Return what makes rows one kind: of a burn-in's tests all but the card and the sentence."""
-    kind, _, name = row.subjects[0].partition(":")
-    return (row.status, row.check, row.action, name.split(" ")[1]) if kind == "test" else row
 
 
 def _head(report: Report) -> list[Line]:
