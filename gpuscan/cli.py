@@ -31,7 +31,7 @@ def run(
     driver_root: opt.DriverRoot = None,
     deadline: opt.Deadline = 180.0,
     level: opt.Level = "passive",
-    duration: opt.Duration = "",
+    duration: opt.Duration = None,
     checkpoint: opt.Checkpoint = None,
     force: opt.Force = False,
     node_context: opt.Context = "idle",
@@ -62,9 +62,10 @@ def run(
     folder = "" if no_history or (replay and not state_dir) else place.state_dir(state_dir or "")
     memory = remembering.memory(folder, tried, settle)
     if replay:
-        commands.refuse_with_replay(record, root, driver_root, collect_on_fail, level)
+        load = {"level": level != "passive", "duration": duration, "checkpoint": checkpoint, "force": force}
+        commands.refuse_with_replay(record, root, driver_root, collect_on_fail, **load)
         _end(commands.judge([replay], want, show, memory))
-    wish = wished(level, duration, checkpoint or "", force=force, busy=want.busy)
+    wish = wished(level, duration or "", checkpoint or "", force=force, busy=want.busy)
     machine = Machine(context.obj, root, driver_root or "", deadline, wish=wish)
     _end(commands.run(machine, want, show, record or "", memory, collect_on_fail or ""))
 

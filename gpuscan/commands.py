@@ -73,13 +73,10 @@ def _collected(recording: Recording, report: Report, directory: str, machine: Ma
         complain(f"gpuscan: {error}")
 
 
-def refuse_with_replay(
-    record: str | None, root: str, driver_root: str | None, evidence: str | None = None, level: str = "passive"
-) -> None:
-    """Raise UsageError for options that only a scan of this machine can follow."""
+def refuse_with_replay(record: str | None, root: str, driver_root: str | None, evidence: str | None = None, **load: object) -> None:
+    """Raise UsageError for options that only a scan of this machine can follow; *load* are those of a burn-in, by name."""
     scan = (("--record", record), ("--collect-on-fail", evidence), ("--root", root != "/"), ("--driver-root", driver_root))
-    flags = (*scan, ("--level", level != "passive"))
-    for flag, value in flags:
+    for flag, value in (*scan, *((f"--{name}", value) for name, value in load.items())):
         if value:
             raise UsageError(f"{flag} goes with a scan of this machine, and --replay makes none: leave one of them out")
 

@@ -102,7 +102,10 @@ Level = Annotated[
     str,
     typer.Option("--level", metavar="L", help="passive only reads; quick (2 min), medium (9 min), long (90 min) load the cards"),
 ]
-Duration = Annotated[str, typer.Option("--duration", metavar="D", help="with --level long: go on for so long (24h, 3d)")]
+Duration = Annotated[
+    str | None,
+    typer.Option("--duration", metavar="D", help="with --level long: go on for so long (24h, 3d)", callback=given("--duration")),
+]
 Checkpoint = Annotated[
     str | None,
     typer.Option(

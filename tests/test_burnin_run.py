@@ -445,13 +445,18 @@ def test_a_card_in_a_mode_that_keeps_it_from_us_is_told(machine: Make, profile: 
     ("words", "told"),
     [
         (("--level", "quik"), "did you mean quick?"),
-        (("--duration", "3h"), "add --level"),
+        (("--duration", "3h"), "add --level long"),
+        (("--level", "long", "--duration", ""), "--duration was given nothing"),
+        (("--level", "long", "--duration", "24"), "with its unit"),
         (("--checkpoint", "x"), "add --level"),
         (("--force",), "add --level"),
         (("--level", "quick", "--duration", "3h"), "--duration goes with --level long"),
         (("--level", "long", "--duration", "soon"), "write a duration"),
         (("--level", "quick", "--context", "busy"), "drain the node"),
-        (("--level", "quick", "--replay", "demo"), "--replay makes none"),
+        (("--level", "quick", "--replay", "demo"), "--level goes with a scan of this machine, and --replay makes none"),
+        (("--duration", "3h", "--replay", "demo"), "--duration goes with a scan of this machine"),
+        (("--checkpoint", "x", "--replay", "demo"), "--checkpoint goes with a scan of this machine"),
+        (("--force", "--replay", "demo"), "--force goes with a scan of this machine"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(two: Machine, words: tuple[str, ...], told: str) -> None:

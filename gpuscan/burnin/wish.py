@@ -26,15 +26,16 @@ def wished(level: str, duration: str, checkpoint: str, *, force: bool, busy: boo
     if level == LEVELS[0]:
         given = [flag for flag, value in (("--duration", duration), ("--checkpoint", checkpoint), ("--force", force)) if value]
         if given:
-            raise UsageError(f"{given[0]} goes with a burn-in: add --level quick, medium or long")
+            levels = LEVELS[-1] if duration else "quick, medium or long"
+            raise UsageError(f"{given[0]} goes with a burn-in: add --level {levels}")
         return Wish()
     if busy and not force:
         raise UsageError(
             f"--level {level} loads the cards, and --context busy says that jobs run on them: drain the node, or --force"
         )
     duration_s = seconds(duration) if duration else 0.0
-    if duration_s is None or (duration and not duration_s):
-        raise UsageError(f"--duration {duration}: write a duration as 90m, 24h or 3d")
+    if duration_s is None or (duration and not duration_s) or duration[-1:].isdigit():  # of a bare 24 nobody knows: hours?
+        raise UsageError(f"--duration {duration}: write a duration with its unit, as 90m, 24h or 3d")
     if duration and level != LEVELS[-1]:
         raise UsageError(f"--duration goes with --level {LEVELS[-1]}: quick and medium run once")
     if not installed():
