@@ -159,18 +159,19 @@ def test_agrees_with_the_other_cards(test: BurnTest) -> None:
 def test_reaches_its_floor(test: BurnTest, profile: Profile) -> None:
     """Every speed reaches the profile's floor, at the second try at least.
 
-    Between cards that should reach each other directly, the way through the host is no other thing to be measured: it is slow.
-    A collective that takes another way than the floor's (NCCL's variables can ask for that) is told where it is slower.
+    Where all cards are slow, look at what they share: driver, power limits, BIOS, or a floor that is not this hardware's
+    (`--set burnin.KEY=NUMBER` sets another). Where one is: its seating, power and heat. What goes through the host although cards
+    should reach each other: NVLink, Fabric Manager, IOMMU.
     """
     floors = [(rate, *_floor(rate.label, profile)) for rate in test.rates]
     if floors and not any(floor for _, floor, _ in floors):
         raise NotJudged(f"burnin.{floors[0][0].label}")
-    for rate, floor, why in floors:
+    for rate, floor, estimate in floors:
         better = min if rate.label.endswith("_us") else max
         best = better((rate.value, *rate.again))
         if floor and best != floor and better(best, floor) == floor:
-            say = warn if why else fail
-            told = f"{_told(rate)}, the floor is {floor:g}{f' ({why}: it only warns)' if why else ''}"
+            say = warn if estimate else fail
+            told = f"{_told(rate)}, the floor is {floor:g}{' (an estimate: it only warns)' if estimate else ''}"
             say(told, observed=best, expected=floor, culprits=_ends(test))
 
 
@@ -179,22 +180,18 @@ def _told(rate: Rate) -> str:
     return f"{rate.label}: {rate.value:g} {unit_of(rate)}{twice}"
 
 
-def _floor(label: str, profile: Profile) -> tuple[float, str]:
-    """Return the floor of a rate (0 where the profile has none), and why it only warns where it does."""
-    estimates, floors = profile.burnin.estimates, profile.burnin.get("nccl") or {}
+def _floor(label: str, profile: Profile) -> tuple[float, bool]:
+    """Return the floor of a rate (0 where the profile has none), and whether it is an estimate.
+
+    Where cards that should reach each other go through the host, or NCCL takes another way, the floor of the direct way holds.
+    """
+    estimates = profile.burnin.estimates
     if " " not in label:
-        direct = label.replace("_through_host", "")
-        return profile.burnin.get(direct) or 0.0, "an estimate" if direct in estimates else ""
-    if label in floors:
-        return floors[label], "an estimate" if "nccl" in estimates else ""
-    other = next((known for known in floors if _without_way(known) == _without_way(label)), "")
-    return (floors[other], f"that of {other}") if other else (0.0, "")
-
-
-def _without_way(label: str) -> list[str]:
-    """Return what a collective's label says but for its transport: operation, cards, size."""
-    operation, *rest = label.split(" ")
-    return [operation, *rest[1:]]
+        label = label.replace("peer_through_host_", "peer_")
+        return profile.burnin.get(label) or 0.0, label in estimates
+    floors, (operation, way, *rest) = profile.burnin.get("nccl") or {}, label.split(" ")
+    direct = floors.get(" ".join((operation, "p2p", *rest)), 0.0) if way != "any" else 0.0
+    return floors.get(label, direct), "nccl" in estimates
 
 
 @check(

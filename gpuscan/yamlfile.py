@@ -114,6 +114,8 @@ def _told(error: Any, positions: Positions, name: str) -> list[str]:
         wanted = error.schema.get("type") or " or ".join(str(s.get("type")) for s in error.schema.get("anyOf", []))
         wanted = wanted if isinstance(wanted, str) else " or ".join(wanted)
         message = f"{error.instance!r} is not {'an' if wanted[0] in 'aeio' else 'a'} {wanted}"
+    if error.validator == "pattern" and "description" in error.schema:  # people read no regular expressions
+        message = f"{error.instance!r} is not {error.schema['description']}"
     line, column = positions.get(path, (1, 1))
     return [f"{name}:{line}:{column}: {dotted(path)}: {message}"]
 

@@ -165,6 +165,8 @@ def test_mistakes_in_a_file_are_told_with_their_place(tmp_path: Path) -> None:
     assert f"{path}:1:19: $.driver.version: 'at least 535' does not match" in refused(path)
     path = write(tmp_path, "g.yaml", "skip: {memory.x: 5}\n")
     assert refused(path) == f"{path}:1:18: $.skip.memory.x: 5 is not a string"
+    path = write(tmp_path, "h.yaml", "burnin:\n  nccl:\n    all-reduce p2p 8 1GB: 330\n")
+    assert refused(path).startswith(f"{path}:3:5: $.burnin.nccl: 'all-reduce p2p 8 1GB' is not collective, transport, ")
 
 
 def test_files_that_are_no_text(tmp_path: Path) -> None:
