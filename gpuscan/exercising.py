@@ -70,8 +70,7 @@ def _announced(plan: Plan, before: Before) -> str:
     left_s = max(plan.expected_s - before.spent_s, LEAST_S)
     resumed = f" (resumed after {_minutes(before.spent_s)})" if before.spent_s else ""
     cards = f"{len(plan.cards)} card{'s' if len(plan.cards) > 1 else ''}"
-    words = f"level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}"
-    return f"gpuscan: {words}; nothing is installed, set or reset"
+    return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}"
 
 
 def _minutes(seconds: float) -> str:

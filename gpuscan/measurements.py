@@ -82,7 +82,7 @@ def _numbers(test: BurnTest) -> Iterator[tuple[str, Any, str]]:
     yield "seconds", test.seconds, "s"
     what = "operations" if is_unread(test.what) else test.what or "operations"
     yield "operations", test.operations, what
-    yield "mismatches", test.mismatches, what
+    yield "mismatches", test.mismatches, what if test.kind == "tool" else "words"
     for rate in () if is_unread(test.rates) else test.rates:
         yield rate.label, rate.value, unit_of(rate)
         yield from ((f"{rate.label}{AGAIN}", again, unit_of(rate)) for again in rate.again)

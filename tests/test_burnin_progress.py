@@ -14,6 +14,11 @@ from gpuscan.burnin.progress import Progress, Size
 EIGHT = [f"SXM{n}" for n in range(1, 9)]
 
 
+@pytest.fixture(autouse=True)
+def usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -184,3 +189,13 @@ def test_a_stream_that_cannot_be_written_to_ends_nothing() -> None:
     progress, clock = shown(None)
     fill(progress, clock)
     progress.close()
+
+
+@pytest.mark.parametrize("term", ["dumb", "unknown"])
+def test_a_terminal_that_knows_no_escapes_gets_lines(term: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    stream = Terminal("")
+    progress, clock = shown(stream)
+    fill(progress, clock)
+    progress.close()
+    assert stream.getvalue() == "burn-in 0:00 of about 9:00: step 12 of 41, stress-bf16 (15 s)\n"

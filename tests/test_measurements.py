@@ -71,14 +71,14 @@ def test_what_a_burn_in_measured_has_test_and_card() -> None:
 
 
 def test_a_pair_names_both_and_what_was_compared_is_counted() -> None:
-    facts: dict[str, Any] = {"what": "words", "operations": 1 << 27, "mismatches": 2}
+    facts: dict[str, Any] = {"what": "results", "operations": 1 << 27, "mismatches": 2}
     rows = rows_of(burn_test("SXM1", "peer", {"peer_one_way_gbps": 391.4}, to="SXM12", **facts))
     assert {(row["test"], row["card"], row["to"], row["subject"]) for row in rows} == {
         ("peer", "SXM1", "SXM12", "test:SXM1 peer SXM12")
     }
     told = {row["name"]: (row["value"], row["unit"]) for row in rows}
     assert told["burnin.peer_one_way_gbps"] == (391.4, "GB/s")
-    assert (told["burnin.operations"], told["burnin.mismatches"]) == ((1 << 27, "words"), (2, "words"))
+    assert (told["burnin.operations"], told["burnin.mismatches"]) == ((1 << 27, "results"), (2, "words"))
 
 
 def test_units_of_tools_and_collectives() -> None:

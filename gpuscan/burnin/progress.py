@@ -60,7 +60,7 @@ class Progress:
         self.begun_s = self.told_s = clock()
         self.drawn_s = self.begun_s - REDRAW_S
         self.lines = 0
-        self.redraws = stream is not None and stream.isatty()
+        self.redraws = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
     def step(self, name: str, number: int, total: int, seconds: float) -> None:
         """Begin step *number* (from 1) of *total*, which is to take so many *seconds*."""

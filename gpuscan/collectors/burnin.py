@@ -34,7 +34,7 @@ OF_THE_CARD = {
     "load.limit_w": "power.limit_w",
     "remap_pending": "remapped_rows",
 }
-WHAT = {"exact": "results", "stress": "results", "pulse": "results", "memory": "words read"}
+WHAT = {**dict.fromkeys(("exact", "stress", "pulse"), "matrix products"), "memory": "words read"}
 
 
 class Planned(NamedTuple):
@@ -136,7 +136,7 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
         "text": str(value.get("text", "")),
         "action": "",
         "error": str((value.get("error") or {}).get("name", "")),
-        "what": WHAT.get(kind, "words"),
+        "what": WHAT.get(kind, "words moved"),
         "operations": told("operations", count),
         "mismatches": told("mismatches", count),
         "mismatches_again": (parsed(key, again["mismatches"], count),) if "mismatches" in again else (),
