@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from gpuscan.burnin import cubins
+from gpuscan.burnin.wish import INSTALL
 from gpuscan.errors import GpuscanError
 
-NO_BINDING = "cuda-bindings is not installed: pip install 'gpuscan[burnin]'"
+NO_BINDING = f"cuda-bindings is not installed: {INSTALL}"
 NO_DRIVER = "no CUDA driver on this machine"
 HANG_S = 30.0  # no launch of ours takes a second: a card that has not finished by then is stuck
 FAREWELL_S = 3.0  # after a signal or an error: what runs then is short, or stuck

@@ -5,7 +5,8 @@ from typing import NamedTuple
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.outcome import LEVELS
 
-NO_BINDING = "--level {} needs NVIDIA's binding of the CUDA driver: pip install 'gpuscan[burnin]'"
+INSTALL = "pip install 'cuda-bindings>=12.8,<13' (gpuscan's extra `burnin`)"  # works however gpuscan itself was installed
+NO_BINDING = f"--level {{}} needs NVIDIA's binding of the CUDA driver: {INSTALL}"
 
 
 class Wish(NamedTuple):
