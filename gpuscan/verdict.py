@@ -286,19 +286,10 @@ def _mark_shared(results: Sequence[Result], case: Case) -> tuple[Result, ...]:
     own = {one.id for one in case.checks if not one.mark.shared}  # a card's own flag: no shared cause can set it
     hit: dict[tuple[str, str], set[str]] = {}
     for result in results:
-        if _is_of_one(result) and result.address in cards and result.check not in own:
+        if result.status is Status.FAIL and result.address in cards and result.check not in own:
             hit.setdefault(_fault(result), set()).add(result.address)
     enough = [fault for fault, places in hit.items() if len(cards) >= SHARED_FROM_CARDS and 2 * len(places) >= len(cards)]
-    return tuple(_shared(r) if _is_of_one(r) and r.address in cards and _fault(r) in enough else r for r in results)
-
-
-def _is_of_one(result: Result) -> bool:
-    """Tell whether a failure is one part's: of a pair either may be at fault, and one bad card is in a pair with each other."""
-    return result.status is Status.FAIL and not _is_of_two(result)
-
-
-def _is_of_two(result: Result) -> bool:
-    return result.subject.startswith("test:") and any(len(finding.culprits) > 1 for finding in result.findings)
+    return tuple(_shared(r) if r.status is Status.FAIL and r.address in cards and _fault(r) in enough else r for r in results)
 
 
 def _fault(result: Result) -> tuple[str, str]:

@@ -129,12 +129,12 @@ def test_who_is_slow_by_design_or_by_the_host_is_only_told(name: str, label: str
     [
         ("failed", "", "fail/investigate"),
         ("failed", "replace", "fail/replace"),
-        ("failed", "monitor", "warn/monitor"),
+        ("failed", "monitor", "fail/investigate"),
         ("warned", "inspect", "warn/monitor"),
         ("warned", "", "warn/investigate"),
     ],
 )
-def test_a_tool_that_asks_for_little_only_warns(ended: str, action: str, told: str) -> None:
+def test_what_a_tool_calls_failed_drains_and_what_it_warns_of_warns(ended: str, action: str, told: str) -> None:
     found = result_of("tool_passes", of_card("dcgmi-diag", kind="tool", ended=ended, action=action))
     assert f"{found.status.value}/{found.findings[0].action.value}" == told
 
