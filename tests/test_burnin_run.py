@@ -278,10 +278,15 @@ def steps_of(checkpoint: Path) -> int:
     return int(load(str(checkpoint)).meta["checkpoint"]["steps"]) if checkpoint.exists() else 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_what_was_found_is_told(two: Machine, profile: str, tmp_path: Path, number: int) -> None:
+MONTH = ("--level", "long", "--duration", "30d")
+
+
+@pytest.mark.parametrize(("number", "words"), [(signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, MONTH)])
+def test_a_signal_ends_it_and_what_was_found_is_told(
+    two: Machine, profile: str, tmp_path: Path, number: int, words: tuple[str, ...]
+) -> None:
     checkpoint = tmp_path / "soak.json.gz"
-    process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint), *words)
     with process:
         wait_for(lambda: steps_of(checkpoint) > 0)
         process.send_signal(number)

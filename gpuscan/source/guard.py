@@ -18,6 +18,7 @@ from gpuscan.source.keys import INIT, SWEEPS, card_of
 MOST_HANGS = {"nvml": 2, "host": 5}  # children that gave no answer, until that reader is asked nothing more
 MOST_CRASHES = 16  # a call that crashes NVML may do so on every card, and a new child takes no time
 TICK_S = 1.0
+MOST_RESERVED_S = 30.0  # of a deadline, for judging and reporting: of days a share would be hours
 
 
 class Limits(NamedTuple):
@@ -53,7 +54,7 @@ class Options(NamedTuple):
 
     def reading_s(self) -> float:
         """Return the time for reading: the deadline less what judging and reporting take."""
-        return self.deadline_s - min(max(0.03 * self.deadline_s, 0.5), self.deadline_s / 4)
+        return self.deadline_s - min(max(0.03 * self.deadline_s, 0.5), self.deadline_s / 4, MOST_RESERVED_S)
 
 
 class Guard:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 DEADLINE_S = 180.0
 CANCEL_S = 0.5
 GRACE_S = 5.0  # how much longer than the deadline the scan's process is waited for: it never touches the machine itself
+LONGEST_WAIT_S = 3600.0  # at a time: poll takes no more than 24 days, and a burn-in may
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 IN_VAIN = 2  # so many signals end the scan only; one more ends the program, whatever it is at
 
@@ -104,7 +105,9 @@ class Scanner:
         poll.register(self.pipe, select.POLLIN)
         pieces = []
         while (left_s := ends_s - time.monotonic()) > 0:
-            piece = os.read(self.pipe, 1 << 20) if poll.poll(left_s * 1000) else b""
+            if not poll.poll(min(left_s, LONGEST_WAIT_S) * 1000):
+                continue
+            piece = os.read(self.pipe, 1 << 20)
             if not piece:
                 break
             pieces.append(piece)
