@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -400,7 +402,7 @@ def test_a_checkpoint_of_something_else_is_refused(burn: Burn, two: Machine, pro
 def test_a_deadline_ends_it_and_what_was_not_run_is_told(two: Machine, profile: str) -> None:
     slow = SMALL | {"gemm-stress": {"size": 256, "seconds": 90}}
     whole = env() | {"GPUSCAN_BURNIN_SCALE": json.dumps(slow)}
-    done = two.plain(*two.scan("--level", "quick", "--profile", profile, "--deadline", "20"), env=whole)
+    done = two.plain(*two.scan("--level", "quick", "--profile", profile, "--deadline", "40"), env=whole)
     assert done.verdict == (3, "incomplete", False)
     reasons = {
         row["subject"]: row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end" and "reason" in row
@@ -521,3 +523,78 @@ def test_after_a_swap_the_cards_are_exercised(two: Machine, profile: str, tmp_pa
     assert (
         any(row["id"] == "burnin.no_corruption_is_seen" and row["status"] == "pass" for row in done.report["checks"]) is not passive
     )
+
+
+def test_what_was_wrong_twice_stays_so_in_later_rounds(two: Machine, profile: str) -> None:
+    """Whatever the same test finds when the card has cooled down."""
+    bad, _ = cards(two)
+    words = two.scan("--level", "long", "--duration", "10s", "--profile", profile, "--only", "burnin")
+    done = two.plain(*words, env=env({bad: {"flip": ["gemm"], "every": 2, "until": 9}}))
+    actions = {row["action"] for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"}
+    assert (done.code, actions) == (41, {"replace"})
+
+
+def test_a_pair_that_fails_costs_no_other_test(burn: Burn, two: Machine) -> None:
+    """The process that it broke is replaced before it is asked again."""
+    bad, _ = cards(two)
+    done = burn("--only", "burnin", faults={bad: {"fail": {"cuCtxEnablePeerAccess": 214}}})
+    reasons = [row["reason"] for row in done.report["checks"] if row["status"] == "unknown"]
+    assert not [reason for reason in reasons if "not finished" in reason]
+
+
+def test_an_error_is_kept_once(burn: Burn, two: Machine) -> None:
+    """Of a counter that no driver tells; in a soak of days it would fill the memory."""
+    burn("--only", "burnin")
+    errors = Counter((reading.key, reading.error) for reading in two.recorded if reading.error is not None)
+    assert max(errors.values()) <= 3, "in the scan, in the burn-in and after it"
+
+
+@pytest.mark.parametrize("broken", ["sys.executable = '/nowhere/python'", "import tempfile; tempfile.tempdir = '/nowhere'"])
+def test_without_means_for_a_process_it_says_so(two: Machine, profile: str, broken: str) -> None:
+    """Out of processes, or in a container that may not write anywhere."""
+    script = f"import sys; {broken}; from gpuscan.__main__ import main; main()"
+    done = two.plain(*two.scan("--level", "quick", "--profile", profile, "--only", "burnin"), env=env(), script=script)
+    if "tempdir" in broken:
+        assert done.code == 0, "what nobody may read need not be kept"
+        return
+    assert done.verdict == (3, "incomplete", False)
+    reasons = {row["reason"] for row in done.report["checks"] if row["subject"].endswith(" open")}
+    assert any("no process could be started for it: No such file or directory" in reason for reason in reasons)
+    assert "Traceback" not in done.err
+
+
+def test_who_was_stopped_was_not_silent(two: Machine, profile: str, tmp_path: Path) -> None:
+    """As with the whole machine, or with a container that is frozen for a while."""
+    checkpoint = tmp_path / "soak.json.gz"
+    scale = {"gemm-stress": {"size": 256, "seconds": 3}}
+    whole = two.env(f"{LIMITS},worker=2") | env(scale=scale)
+    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin", "--checkpoint", str(checkpoint))
+    with two.start(two.command(*words), whole) as process:
+        wait_for(lambda: steps_of(checkpoint) == 10)
+        everybody, own = living(whole[MARK]), workers(whole[MARK])
+        for pid in everybody:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(7)
+        for pid in [*(pid for pid in everybody if pid not in own), *own]:
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.1)
+        done = finished(process, whole)
+    assert done.verdict == (0, "pass", True), done.report["findings"]
+
+
+def test_other_programs_are_not_let_loose_on_a_card_that_failed(two: Machine, profile: str, tmp_path: Path) -> None:
+    tool = tmp_path / "bin" / "dcgmi"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n", "utf-8")
+    tool.chmod(0o755)
+    path = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
+    bad, _ = cards(two)
+    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin")
+    done = two.plain(*words, env=env({bad: {"fail": {"cuMemcpyAsync": 214}}}) | path)
+    assert done.code == 30
+    assert not (tmp_path / "started").exists()
+    (key,) = [reading for reading in two.recorded if reading.key.startswith("run:dcgmi diag")]
+    assert key.error is not None
+    assert "lost the card" in key.error.text
+    two.plain(*words, env=env() | path)
+    assert (tmp_path / "started").exists()

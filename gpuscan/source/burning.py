@@ -21,6 +21,7 @@ from gpuscan.source.crew import Crew
 from gpuscan.source.guard import Guard, Options
 
 SAMPLE_S = 1.0
+END_S = 8.0  # before the deadline: what does not end when it is asked to is waited for, then killed
 PAUSE_S = 5.0  # before a slow test is tried again
 NEAR = 0.95  # slower than this share of the node's median is tried again
 TAIL = "tail:/dev/kmsg"
@@ -59,33 +60,34 @@ class Burn:
         self.load, self.plan, self.guard, self.shown = load, load.plan, guard, shown
         self.results: dict[str, dict[str, Any]] = {}
         self.lacks: dict[str, Unread] = {}
-        self.counters: dict[str, Any] = {}  # the newest value of each key
+        self.counters: dict[str, Any] = {}  # the newest value or error of each key
         self.readings: list[Reading] = []  # counters that changed, and what the kernel logged
         self.kept: dict[str, int] = {}  # lines of the kernel that are kept of each test
         self.unlogged: set[str] = set()  # tests in which the kernel log was once not read
         self.counting = _counting(load.known, load.plan.cards)
         self.began_s = time.monotonic()
+        self.ends_s = guard.ends_s - min(END_S, guard.options.deadline_s / 4)
         self._resume()
         self._count("before")  # and the guard holds the cards from now on: opening them again takes no time
         files = {card: f"file:/sys/bus/pci/devices/{card}/local_cpulist" for card in self.plan.cards}
         read = {reading.key: reading.value for reading in guard.read(list(files.values())) if reading.error is None}
         near = {card: str(read.get(file) or "") for card, file in files.items()}
-        self.crew = Crew(self.plan, guard.options.limits, guard.ends_s, near)
+        self.crew = Crew(self.plan, guard.options.limits, self.ends_s, near)
 
     def run(self) -> None:
         """Run round after round until the time of the plan is spent, one round at least; then the other programs."""
         try:
             self.crew.open(self.plan.cards)
             why = self._rounds()
-            done = f"after {self._spent_s():.0f} s of {max(self.plan.rounds_s, self.plan.expected_s):.0f}"
-            if why:
-                self.lacks[END] = Unread(END, "blocked-behind", f"the burn-in ended {done}: {why}")
-            else:
-                self.results[END] = {"status": "pass", "text": done, "kind": "open", "runs": 1}
         finally:
             self.crew.end()
-            self._run_tools()
-            self.shown.close()
+        done = f"after {self._spent_s():.0f} s of {max(self.plan.rounds_s, self.plan.expected_s):.0f}"
+        if why:
+            self.lacks[END] = Unread(END, "blocked-behind", f"the burn-in ended {done}: {why}")
+        else:
+            self.results[END] = {"status": "pass", "text": done, "kind": "open", "runs": 1}
+        self._run_tools()
+        self.shown.close()
 
     def _rounds(self) -> str:
         """Return why it ended before its time, nothing where it did not."""
@@ -107,7 +109,7 @@ class Burn:
         """Return why nothing more may be begun, if that is so."""
         if source.caught:
             return "not run: the burn-in was ended by a signal"
-        if time.monotonic() >= self.guard.ends_s:
+        if time.monotonic() >= self.ends_s:
             return NOT_RUN
         return "not run: no card is left to test" if all(card in self.crew.failed for card in self.plan.cards) else ""
 
@@ -124,10 +126,10 @@ class Burn:
     def _run_tools(self) -> None:
         """Run the other programs, once the cards are free of ours; each may take no more than is left."""
         for number, tool in enumerate(self.plan.tools, len(self.plan.steps) + 1):
-            left_s = self.guard.ends_s - time.monotonic()
+            left_s = self.ends_s - time.monotonic()
             present = tools.program(tool.key)
-            if present and (source.caught or left_s <= 0):
-                why = "not run: the burn-in was ended by a signal" if source.caught else NOT_RUN
+            why = self._over() or next(iter(self.crew.failed.values()), "")  # these ask all cards
+            if present and why:
                 self.readings.append(Reading(tool.key, None, Unread(tool.key, "blocked-behind", why), time.time()))
                 continue
             if present:
@@ -293,12 +295,13 @@ class Burn:
         """Read the error counters; what differs from the last time is kept, and tells in which test it grew."""
         for reading in self.guard.read([*self.counting, TAIL]):
             ended = source.caught or time.monotonic() >= self.guard.ends_s
+            told = (reading.value, reading.error)
             if reading.key == TAIL:
                 self._log([reading], phase.removeprefix("after:"))
             elif ended and reading.error is not None and reading.error.kind == "blocked-behind":
                 continue  # what was read before is what is known
-            elif reading.error is not None or self.counters.get(reading.key) != reading.value:
-                self.counters[reading.key] = reading.value
+            elif self.counters.get(reading.key) != told:
+                self.counters[reading.key] = told
                 self.readings.append(reading._replace(phase=phase))
 
 

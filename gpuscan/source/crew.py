@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from gpuscan.source.workers import Worker, end_all
 TOGETHER = ("nccl", "peer")  # tests of several cards: where one fails, nobody knows yet which card it was
 STOPPED = "not finished: the burn-in was ended by a signal"
 LATE = "not finished: the deadline was near"
+HELD_UP_S = 5.0  # a turn takes a second at most, unless NVML hangs, or this process was stopped, or the whole machine
 
 
 class Crew:
@@ -30,15 +30,23 @@ class Crew:
         self.opened: dict[str, dict[str, Any]] = {}
         self.engine: dict[str, Any] = {}
         self.cut = ""  # why the last test was cut short, where it was
+        self.listened_s = time.monotonic()
+        self.late_s = 0.0  # when what is under way has taken too long
         self.scale: dict[str, Any] = json.loads(os.environ.get("GPUSCAN_BURNIN_SCALE", "{}"))
 
     def open(self, cards: Sequence[str]) -> None:
         """Start a worker a card, each on the processors that are near to it, and let all open their cards."""
         for card in cards:
-            self.workers[card] = Worker(card, cpus(self.near.get(card, "")))
-        mine = [self.workers[card] for card in cards]
-        ends_s = time.monotonic() + self.open_s
-        while time.monotonic() < min(ends_s, self.ends_s) and not source.caught:
+            try:
+                self.workers[card] = Worker(card, cpus(self.near.get(card, "")))
+            except OSError as error:
+                told = f"no process could be started for it: {error.strerror or error}"
+                self.opened[card] = {"status": "unknown", "text": told, "kind": "open", "runs": 1}
+                self.failed[card] = f"not run: {told}"
+        mine = [self.workers[card] for card in cards if card not in self.failed]
+        self.listened_s = time.monotonic()
+        self.late_s = self.listened_s + self.open_s
+        while self.listened_s < min(self.late_s, self.ends_s) and not source.caught:
             waiting = [worker for worker in mine if not (worker.hello or worker.error or worker.ended)]
             if not waiting:
                 break
@@ -62,7 +70,7 @@ class Crew:
         error = {} if died else worker.error
         self.opened[card] = {"status": status, "text": told, "error": error, "kind": "open", "runs": 1}
         self.failed[card] = f"not run: {told}"
-        self._kill(worker)
+        worker.kill()
 
     def refusal(self, step: Step, card: str) -> str:
         """Return why a card cannot run a step: it failed, or its peer did; else see that it has a worker, and return nothing."""
@@ -86,7 +94,8 @@ class Crew:
         for card in cards:
             self.workers[card].heard_s = time.monotonic()
             self.workers[card].send(self._asked(step, card))
-        late_s = time.monotonic() + 2 * step.seconds + self.silent_s
+        self.listened_s = time.monotonic()
+        self.late_s = self.listened_s + 2 * step.seconds + self.silent_s
         while waiting := [self.workers[card] for card in cards if card not in found and card not in gone]:
             if self._cut_short():
                 gone |= {worker.address: self.cut for worker in waiting}
@@ -99,7 +108,7 @@ class Crew:
                     each_turn(worker.address, line)
             for worker in waiting:
                 if worker.address not in found:
-                    self._watch(step, worker, late_s, found, gone)
+                    self._watch(step, worker, found, gone)
             each_turn("", {})
         return found, gone
 
@@ -116,36 +125,43 @@ class Crew:
         error = line.get("error") or {}
         fatal = bool(error) and line["status"] == "fail"
         status = "stuck" if error.get("name") == "HUNG" else "lost" if fatal else line["status"]
-        if status in ("stuck", "lost") and step.kind not in TOGETHER:
-            self.failed[card] = f"not run: {step.name} before it {'left the card stuck' if status == 'stuck' else 'lost the card'}"
+        if status in ("stuck", "lost"):
+            self.workers[card].kill()  # it ends by itself, but not at once: the next test must not be asked of it
+            if step.kind not in TOGETHER:
+                self.failed[card] = (
+                    f"not run: {step.name} before it {'left the card stuck' if status == 'stuck' else 'lost the card'}"
+                )
         return {name: value for name, value in line.items() if name not in ("kind", "at_s", "test")} | {"status": status}
 
-    def _watch(self, step: Step, worker: Worker, late_s: float, found: dict[str, Any], gone: dict[str, str]) -> None:
+    def _watch(self, step: Step, worker: Worker, found: dict[str, Any], gone: dict[str, str]) -> None:
         """Give up a worker that died by another's hand; one that is silent, or at work for too long, is ended as a finding."""
         card = worker.address
         if worker.ended:
             told = worker.error.get("text") or f"its process {worker.ended} before the test was done"
             gone[card] = f"not finished: {told}"
-        elif time.monotonic() > min(worker.heard_s + self.silent_s, late_s):
-            silent_s = time.monotonic() - worker.heard_s
+        elif self.listened_s > min(worker.heard_s + self.silent_s, self.late_s):
+            silent_s = self.listened_s - worker.heard_s
             silent = f"the worker told nothing for {silent_s:.0f} s"
             told = silent if silent_s >= self.silent_s else "the test did not end in its time"
             found[card] = {"status": "stuck", "text": f"{told}: its process was killed", "seconds": round(silent_s, 1)}
             if step.kind not in TOGETHER:
                 self.failed[card] = f"not run: {step.name} before it left the card stuck"
-            self._kill(worker)
-
-    def _kill(self, worker: Worker) -> None:
-        worker.end(signal.SIGKILL)
-        worker.ended = worker.ended or "was killed"
+            worker.kill()
 
     def _listen(self, workers: Sequence[Worker], wait_s: float) -> list[tuple[Worker, dict[str, Any]]]:
-        """Return what these workers say within *wait_s* of now."""
+        """Return what these workers say within *wait_s* of now. While nobody listened, none of them was silent."""
         poll = select.poll()
         by_number = {worker.fileno(): worker for worker in workers if not worker.ended}
         for number in by_number:
             poll.register(number, select.POLLIN)
-        return [(by_number[number], line) for number, _ in poll.poll(wait_s * 1000) for line in by_number[number].take()]
+        ready = poll.poll(wait_s * 1000)
+        before_s, self.listened_s = self.listened_s, time.monotonic()
+        held_up_s = self.listened_s - before_s - wait_s
+        if held_up_s > HELD_UP_S:
+            self.late_s += held_up_s
+            for worker in workers:
+                worker.heard_s += held_up_s
+        return [(by_number[number], line) for number, _ in ready for line in by_number[number].take()]
 
     def end(self) -> None:
         """End all workers."""

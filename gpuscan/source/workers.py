@@ -14,6 +14,7 @@ from typing import Any
 from gpuscan import source
 
 GRACE_S = 5.0  # from SIGTERM to SIGKILL: a worker frees its card within three
+DEATH_S = 0.5  # to be gone after that
 MOST_COMPLAINTS = 4096
 
 
@@ -27,7 +28,7 @@ class Worker:
         self.heard_s = time.monotonic()
         self.ended = ""  # how, in words, once it has
         self._pieces = b""
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop who fills it
+        self._complaints = _scrap()  # a pipe that nobody reads would stop who fills it
         words = [sys.executable, "-P", "-m", "gpuscan.burnin.worker"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(  # noqa: S603  # our own module, by our own interpreter
@@ -68,7 +69,7 @@ class Worker:
         return told
 
     def _reap(self) -> None:
-        status = source.reap(self.process.pid, 0.5)
+        status = source.reap(self.process.pid, DEATH_S)
         if status is None:
             self.ended = "closed its pipe"
         elif os.WIFSIGNALED(status):
@@ -92,6 +93,17 @@ class Worker:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, how)
 
+    def kill(self) -> None:
+        """End it by force."""
+        self.end(signal.SIGKILL)
+        self.ended = self.ended or "was killed"
+        self.bury(DEATH_S)
+
+    def bury(self, patience_s: float) -> None:
+        """Collect it, if it is gone by then. Nobody else may: who has its number later is a stranger."""
+        source.reap(self.process.pid, patience_s)
+        self.process.returncode = 0
+
     def close(self) -> None:
         """Close the pipes: one that waits for its next test ends by that."""
         for end in (self._stdin, self._stdout, self._complaints):
@@ -111,10 +123,19 @@ def end_all(workers: "list[Worker]") -> None:
         time.sleep(0.02)
     for worker in workers:
         worker.end(signal.SIGKILL)
-        source.reap(worker.process.pid, 0.5)
-        worker.process.returncode = 0
         worker.ended = worker.ended or "was killed: it did not end when it was asked to"
+    ends_s = time.monotonic() + DEATH_S
+    for worker in workers:
+        worker.bury(ends_s - time.monotonic())
         worker.close()
+
+
+def _scrap() -> Any:
+    """Return a file for what nobody may read; where none can be made (a container that may not write) it goes nowhere."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return open(os.devnull, "rb+")
 
 
 def _obey() -> None:
