@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import re
 from typing import Any
 
@@ -199,3 +201,19 @@ def test_a_terminal_that_knows_no_escapes_gets_lines(term: str, monkeypatch: pyt
     fill(progress, clock)
     progress.close()
     assert stream.getvalue() == "burn-in 0:00 of about 9:00: step 12 of 41, stress-bf16 (15 s)\n"
+
+
+def test_a_reader_that_takes_nothing_holds_nobody_up() -> None:
+    """A pipe that is full, a terminal that was stopped: what would be shown meanwhile is left out."""
+    ends = os.pipe()
+    with os.fdopen(ends[0], "rb", buffering=0) as reader, os.fdopen(ends[1], "w", encoding="utf-8") as stream:
+        os.set_blocking(reader.fileno(), False)
+        os.set_blocking(stream.fileno(), False)  # so that who writes all the same fails here, and does not wait
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(stream.fileno(), b"x" * 4096)
+        progress = Progress(EIGHT, stream)
+        progress.step("stress-bf16", 1, 2, 15)
+        reader.read(1 << 20)
+        progress.step("stress-fp8", 2, 2, 6)
+        assert reader.read(1 << 20).decode() == "burn-in 0:00: step 2 of 2, stress-fp8 (6 s)\n"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
@@ -107,13 +108,23 @@ class Progress:
         self.lines = len(lines)
 
     def _write(self, text: str) -> None:
-        if self.stream is None:
+        """Write, but wait for no reader: a terminal that was stopped, or a full pipe, would stop the burn-in."""
+        if self.stream is None or not _takes_more(self.stream):
             return
         try:
             self.stream.write(text)
             self.stream.flush()
         except (OSError, ValueError):  # closed, or its reader is gone
             self.stream, self.redraws, self.lines = None, False, 0
+
+
+def _takes_more(stream: TextIO) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), select.POLLOUT)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):  # no file, or closed: writing will tell
+        return True
 
 
 def _size(stream: TextIO | None) -> Size:
