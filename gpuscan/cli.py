@@ -29,7 +29,7 @@ def run(
     collect_on_fail: opt.CollectOnFail = None,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = 180.0,
+    deadline: opt.Deadline = None,
     level: opt.Level = "passive",
     duration: opt.Duration = None,
     checkpoint: opt.Checkpoint = None,
@@ -110,7 +110,7 @@ def collect(
     firmware: opt.Firmware = None,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = 180.0,
+    deadline: opt.Deadline = None,
 ) -> None:
     """Record this node without judging it."""
     from gpuscan import commands
@@ -126,7 +126,7 @@ def info(
     replay: opt.Replay = None,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = 180.0,
+    deadline: opt.Deadline = None,
     format_: opt.TableFormat = "text",
     output: opt.Output = None,
 ) -> None:
@@ -147,7 +147,7 @@ def doctor(
     context: typer.Context,
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = 180.0,
+    deadline: opt.Deadline = None,
     format_: opt.Format = "text",
 ) -> None:
     """Tell what this user, container and driver let gpuscan see, and what would show more."""

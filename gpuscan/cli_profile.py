@@ -60,7 +60,7 @@ def profile_capture(
     output: Output = None,
     root: Root = "/",
     driver_root: DriverRoot = None,
-    deadline: Deadline = 180.0,
+    deadline: Deadline = None,
     level: Level = "passive",
     force: Force = False,
 ) -> None:

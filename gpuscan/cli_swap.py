@@ -86,7 +86,7 @@ def begin(
     node_context: opt.Context = "idle",
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = 180.0,
+    deadline: opt.Deadline = None,
     state_dir: opt.StateDir = None,
     format_: opt.Format = "text",
 ) -> None:
@@ -120,7 +120,7 @@ def verify(
     node_context: opt.Context = "idle",
     root: opt.Root = "/",
     driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = 180.0,
+    deadline: opt.Deadline = None,
     level: opt.Level = "",
     force: opt.Force = False,
     state_dir: opt.StateDir = None,

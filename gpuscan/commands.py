@@ -43,6 +43,10 @@ def run(machine: Machine, want: Wanted, show: Shown, record: str, memory: Memory
             _collected(recording, report, evidence, machine, stopped)
     if trouble and report.exit_code < FAILED:
         raise UsageError(trouble)
+    if machine.wish.checkpoint:
+        from gpuscan.exercising import reported
+
+        reported(machine.wish, recording)
     if trouble:
         complain(f"gpuscan: {trouble}")
     return 128 + stopped if stopped else code
@@ -65,7 +69,7 @@ def _collected(recording: Recording, report: Report, directory: str, machine: Ma
     """
     from gpuscan.evidence import BUG_REPORT_S, collect
 
-    limit_s = 0.0 if stopped else min(BUG_REPORT_S, machine.deadline_s)
+    limit_s = 0.0 if stopped else min(BUG_REPORT_S, machine.scan_s())
     complain(f"gpuscan: collecting evidence in {directory} (up to {limit_s:.0f} s for nvidia-bug-report.sh)")
     try:
         complain(f"gpuscan: evidence: {collect(recording, report, directory, bug_report_s=limit_s, root=machine.root)}")

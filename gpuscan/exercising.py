@@ -14,14 +14,19 @@ from gpuscan.facts import Unread, is_unread
 from gpuscan.recording import Reading, Recording, load, save
 from gpuscan.scanning import Machine
 from gpuscan.source.burning import Before, Load
-from gpuscan.source.scanner import DEADLINE_S, Request, Scanner
+from gpuscan.source.scanner import Request, Scanner
 
 LEAST_S = 10.0
+AFTER_S = 10.0  # of a deadline that was given: for reading the cards once more
 
 
 def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> int:
     """Burn the node's cards in, add what was found to their recording; return the signal that cut it short, 0 if none did."""
-    plan = _planned(machine.wish, machine.deadline_s, recording, wanted)
+    scanned_s, began_s = recording.meta.get("duration_s") or 0.0, time.monotonic()
+    plan = _planned(machine.wish, recording, wanted)
+    if machine.deadline_s is not None:
+        left_s = machine.deadline_s - scanned_s
+        plan = plan._replace(deadline_s=max(min(plan.deadline_s, left_s - min(AFTER_S, left_s / 4)), 1.0))
     recording.meta["level"] = plan.level
     recording.widen(["burnin:*", "tail:*"])
     if os.environ.get("GPUSCAN_BURNIN_SCALE"):
@@ -37,32 +42,40 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
     loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
     found, stopped = Scanner(Request(machine.root, machine.driver_root, plan.deadline_s, load=loads)).finish()
     recording.meta["engine"] = found.meta.get("engine", {})
-    finished = END in found and not is_unread(found.get(END))
     for reading in found if found.meta.get("engine") is not None else _left_behind(machine.wish):
         recording.add(reading)
     if not stopped:
         keys = tuple(collectors.after_load(recording))
-        anew, stopped = Scanner(Request(machine.root, machine.driver_root, machine.deadline_s, keys=keys)).finish()
+        spent_s = 0.0 if machine.deadline_s is None else scanned_s + time.monotonic() - began_s
+        left_s = max(machine.scan_s() - spent_s, 1.0)
+        anew, stopped = Scanner(Request(machine.root, machine.driver_root, left_s, keys=keys)).finish()
         for reading in anew:
             recording.add(reading._replace(phase="after"))
     if stopped:
         recording.meta["ended_by_signal"] = stopped
-    elif finished and machine.wish.checkpoint and os.path.exists(machine.wish.checkpoint):
-        os.unlink(machine.wish.checkpoint)  # all of it is done, and in the recording
-    made_at = recording.meta.get("made_at")
-    recording.meta["duration_s"] = round(time.time() - made_at, 3) if isinstance(made_at, (int, float)) else None
+    recording.meta["duration_s"] = round(scanned_s + time.monotonic() - began_s, 3)
     return stopped
 
 
-def _planned(wish: Wish, deadline_s: float, recording: Recording, wanted: judging.Plan) -> Plan:
+def reported(wish: Wish, recording: Recording) -> None:
+    """Remove the checkpoint of a burn-in that was done, once its report is out: what is lost before that is not burnt in anew."""
+    done = END in recording and not is_unread(recording.get(END)) and "ended_by_signal" not in recording.meta
+    if not done or not os.path.exists(wish.checkpoint):
+        return
+    try:
+        os.unlink(wish.checkpoint)
+    except OSError as error:
+        complain(f"gpuscan: {wish.checkpoint}: {error.strerror or error}: remove it, or the next burn-in is taken for done")
+
+
+def _planned(wish: Wish, recording: Recording, wanted: judging.Plan) -> Plan:
     node = collectors.node(recording)
     chosen, _ = judging.profile_of(recording, node, wanted)
     if wanted.want.gpus:
         node = profile.only_gpus(node, judging.cards_named(wanted.want.gpus))
     floors = {label: floor for label, floor in chosen.data["burnin"].items() if isinstance(floor, (int, float))}
     every = {**floors, **(chosen.data["burnin"]["nccl"] or {})}
-    plan = with_tools(planned(node, wish, every, tools=not wanted.want.gpus), shutil.which)
-    return plan if deadline_s == DEADLINE_S else plan._replace(deadline_s=min(plan.deadline_s, deadline_s))
+    return with_tools(planned(node, wish, every, tools=not wanted.want.gpus), shutil.which)
 
 
 def _announced(plan: Plan, before: Before) -> str:

@@ -32,8 +32,8 @@ def given(flag: str) -> Callable[[Any], Any]:
     return refuse
 
 
-def _finite(seconds: float) -> float:
-    if not isfinite(seconds):
+def _finite(seconds: float | None) -> float | None:
+    if seconds is not None and not isfinite(seconds):
         raise UsageError(f"--deadline {seconds}: write a number of seconds")
     return seconds
 
@@ -95,8 +95,15 @@ Firmware = Annotated[
 ]
 Checks = Annotated[list[str], typer.Option("--checks", metavar="DIR", help="a further folder of check modules")]
 Deadline = Annotated[
-    float,
-    typer.Option("--deadline", metavar="SECONDS", min=1.0, max=86400.0, help="the report comes by then", callback=_finite),
+    float | None,
+    typer.Option(
+        "--deadline",
+        metavar="SECONDS",
+        min=1.0,
+        max=86400.0,
+        help="the report comes by then (180 where nothing is said; with --level what that takes at most)",
+        callback=_finite,
+    ),
 ]
 Level = Annotated[
     str,

@@ -20,7 +20,7 @@ PASSIVE = Wish()
 
 
 class Machine(NamedTuple):
-    """A live scan: the one that began at start (or None), the roots to read below, the seconds it may take.
+    """A live scan: the one that began at start (or None), the roots to read below, the seconds it may take (None: not said).
 
     *cables* asks for the far end of each port, too; *wish* is the burn-in that follows the scan.
     """
@@ -28,9 +28,15 @@ class Machine(NamedTuple):
     scanner: Any
     root: str
     driver_root: str
-    deadline_s: float
+    deadline_s: float | None = None
     cables: bool = False
     wish: Wish = PASSIVE
+
+    def scan_s(self) -> float:
+        """Return the seconds that a scan may take."""
+        from gpuscan.source.scanner import DEADLINE_S
+
+        return DEADLINE_S if self.deadline_s is None else self.deadline_s
 
 
 def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
@@ -46,7 +52,7 @@ def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
             raise UsageError(f"{folder}: no such folder")
     names = judging.cards_named(want.gpus) if want and want.gpus else []
     cards = tuple(names) if all(":" in name for name in names) else ()  # whoever is named otherwise must be looked for
-    request = Request(machine.root, machine.driver_root, machine.deadline_s, cards, machine.cables)
+    request = Request(machine.root, machine.driver_root, machine.scan_s(), cards, machine.cables)
     scanner = machine.scanner
     if scanner is not None and scanner.request != request:
         scanner.cancel()
@@ -91,6 +97,6 @@ def _add_sel(recording: Recording, machine: Machine) -> None:
     from gpuscan.collectors.past import SEL
     from gpuscan.source.scanner import Request, Scanner
 
-    found, _ = Scanner(Request(machine.root, machine.driver_root, machine.deadline_s, keys=(SEL,))).finish()
+    found, _ = Scanner(Request(machine.root, machine.driver_root, machine.scan_s(), keys=(SEL,))).finish()
     for reading in found:
         recording.add(reading)

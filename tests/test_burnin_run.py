@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 import tomllib
 from collections import Counter
@@ -598,3 +599,31 @@ def test_other_programs_are_not_let_loose_on_a_card_that_failed(two: Machine, pr
     assert "lost the card" in key.error.text
     two.plain(*words, env=env() | path)
     assert (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(("given", "most_s"), [((), 320), (("--deadline", "180"), 170), (("--deadline", "3600"), 320)])
+def test_a_deadline_counts_as_it_is_given(two: Machine, profile: str, tmp_path: Path, given: tuple[str, ...], most_s: int) -> None:
+    """Also where it is what a scan alone would have; with it are meant scan and burn-in, and reading the cards once more."""
+    checkpoint = tmp_path / "soak.json.gz"
+    gpus = ",".join(cards(two))  # all of them by name, so that no other program is asked for
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint), "--gpus", gpus, *given)
+    with process:
+        wait_for(lambda: steps_of(checkpoint) > 0)
+        process.send_signal(signal.SIGINT)
+        finished(process, whole)
+    told_s = two.recorded.get("burnin:plan()")["deadline_s"]
+    assert most_s - 20 < told_s <= most_s
+
+
+def test_a_checkpoint_goes_once_the_report_is_out(two: Machine, profile: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "soak.json.gz"
+    words = two.scan("--level", "quick", "--profile", profile, "--checkpoint", str(checkpoint))
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        error = subprocess.PIPE
+        done = subprocess.run(two.command(*words), env=two.env() | env(), stdout=full, stderr=error, text=True, check=False)
+    assert "standard output cannot be written" in done.stderr
+    assert steps_of(checkpoint) > 20
+    again = two.plain(*words, env=env())
+    assert again.code == 0
+    assert "resumed after" in again.err
+    assert not checkpoint.exists()

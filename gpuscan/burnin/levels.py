@@ -18,7 +18,6 @@ LAYERS = ("InfiniBand", "Ethernet")
 UNTELLABLE = ("not-supported", "too-old-driver", "not-recorded")  # then nobody can tell, and no scan is held up for it
 END = "burnin:end()"  # the reading that tells that all of it was done
 START_S = 20.0  # until every worker has opened its card
-SCAN_S = 180.0  # the deadline of a passive scan, which comes before
 
 
 class Step(NamedTuple):

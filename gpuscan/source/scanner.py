@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from gpuscan.recording import Recording
 
-DEADLINE_S = 180.0
+DEADLINE_S = 180.0  # where nothing is said
 CANCEL_S = 0.5
 GRACE_S = 5.0  # how much longer than the deadline the scan's process is waited for: it never touches the machine itself
 LONGEST_WAIT_S = 3600.0  # at a time: poll takes no more than 24 days, and a burn-in may
