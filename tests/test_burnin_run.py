@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import tomllib
 from collections import Counter
@@ -599,6 +600,34 @@ def test_other_programs_are_not_let_loose_on_a_card_that_failed(two: Machine, pr
     assert "lost the card" in key.error.text
     two.plain(*words, env=env() | path)
     assert (tmp_path / "started").exists()
+
+
+IGNORE = "import os, signal, sys; signal.signal(signal.{}, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def test_how_a_program_ended_is_known_though_whoever_started_us_ignores_it(two: Machine, profile: str, tmp_path: Path) -> None:
+    tool = tmp_path / "dcgmi"
+    tool.write_text("#!/bin/sh\necho no host engine >&2\nexit 3\n", "utf-8")
+    tool.chmod(0o755)
+    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin")
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    two.plain(*words, env=env() | path, before=(sys.executable, "-c", IGNORE.format("SIGCHLD")))
+    (told,) = [reading for reading in two.recorded if reading.key.startswith("run:dcgmi diag")]
+    assert told.error is not None
+    assert told.error.text == "no host engine"
+
+
+def test_ctrl_c_means_others_where_it_is_ignored(two: Machine, profile: str, tmp_path: Path) -> None:
+    """A script's job in the background, whose terminal gets it."""
+    checkpoint = tmp_path / "soak.json.gz"
+    words = two.scan("--level", "quick", "--profile", profile, "--checkpoint", str(checkpoint), "--only", "burnin")
+    whole = two.env() | env()
+    command = two.command(*words, before=(sys.executable, "-c", IGNORE.format("SIGINT")))
+    with two.start(command, whole, start_new_session=True) as process:
+        wait_for(lambda: steps_of(checkpoint) > 0)
+        os.killpg(process.pid, signal.SIGINT)
+        done = finished(process, whole)
+    assert done.verdict == (0, "pass", True)
 
 
 @pytest.mark.parametrize(("given", "most_s"), [((), 320), (("--deadline", "180"), 170), (("--deadline", "3600"), 320)])

@@ -94,9 +94,14 @@ def leave() -> None:
 
 
 def catch_signals() -> None:
-    """Let SIGINT and SIGTERM end the reading and not this process: what was read is wanted."""
+    """Let SIGINT and SIGTERM end the reading and not this process: what was read is wanted.
+
+    SIGINT that whoever started us ignores is left so: it means others. SIGCHLD is not: how a program ended could not be told.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in STOPPING:
-        signal.signal(number, _catch)
+        if number != signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _catch)
 
 
 def _catch(number: int, _frame: Any) -> None:
