@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from gpuscan.errors import UsageError
 from gpuscan.options import Deadline, DriverRoot, Force, Format, Level, Output, Root, Settings
 
 app = typer.Typer(help="List, show, validate, compare and capture profiles.", no_args_is_help=True)
@@ -69,5 +70,7 @@ def profile_capture(
     from gpuscan.burnin.wish import wished
     from gpuscan.scanning import Machine
 
+    if recordings and level != "passive":
+        raise UsageError(f"--level {level} exercises this machine's cards, and --from names recordings: leave one of them out")
     wish = wished(level, "", "", force=force)
     raise typer.Exit(commands.capture(recordings, Machine(None, root, driver_root or "", deadline, wish=wish), output or ""))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from machine import HERE
+from nodes_recordings import base
 
 from gpuscan import collectors
 from gpuscan.burnin.levels import planned
 from gpuscan.burnin.progress import Progress
 from gpuscan.burnin.wish import Wish
 from gpuscan.facts.unread import Unread
-from gpuscan.recording import Reading, Recording, load
+from gpuscan.recording import Reading, Recording, load, patch
 from gpuscan.source.burning import MOST_LINES, TAIL, Before, Burn, Load
 from gpuscan.source.guard import Guard, Options
 
@@ -55,3 +57,29 @@ def test_a_card_is_known_by_its_address_whoever_speaks() -> None:
 def test_a_log_that_is_lost_on_the_way_is_told_once_a_test_and_what_was_read_stays() -> None:
     parts = kept(("hbm", []), ("hbm", None), ("hbm", None), ("hbm", [XID]), ("memory", [XID]), ("memory", None))
     assert parts == [("hbm", 0), ("hbm", -1), ("hbm", 1), ("memory", 1), ("memory", -1)]
+
+
+AER = """pcieport 0000:00:01.0: AER: {0} error {1} {2}
+nvidia {2}: PCIe Bus Error: severity={3}, type=Physical Layer, (Receiver ID)
+nvidia {2}:   device [10de:2335] error status/mask=00000001/0000a000
+nvidia {2}:    [ 0] RxErr                  (First)"""
+
+
+@pytest.mark.parametrize(
+    ("words", "is_fault"),
+    [
+        (("Corrected", "received:", "Corrected"), False),
+        (("Correctable", "message received from", "Correctable"), False),  # Linux 6.8 and newer
+        (("Uncorrected (Non-Fatal)", "received:", "Uncorrected (Non-Fatal)"), True),
+        (("Uncorrectable (Fatal)", "message received from", "Uncorrectable (Fatal)"), True),
+    ],
+)
+def test_a_corrected_pcie_error_is_counted_and_is_no_fault(words: tuple[str, str, str], is_fault: bool) -> None:
+    """Whatever the kernel's age, and with all the lines that it takes to tell one."""
+    recording = base("h200-2x-quick")
+    card = collectors.node(recording).gpus[0]
+    error, came, severity = words
+    lines = [f"4,9,9,-;{line}" for line in AER.format(error, came, card.address, severity).splitlines()]
+    node = collectors.node(patch(recording, {TAIL: {"phase": "hbm", "value": lines}}))
+    (logged,) = [test.logged for test in node.tests if test.label == f"{card.label} hbm"]
+    assert bool(logged) is is_fault

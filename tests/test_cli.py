@@ -81,6 +81,7 @@ MISTAKES = {
     "deadline of years": (["doctor", "--deadline", "1e9"], "1000000000.0 is not in the range"),
     "deadline before now": (["info", "--deadline", "-1"], "-1.0 is not in the range"),
     "record of a replay": (["run", "--replay", "demo", "--record", "x"], "--record goes with a scan of this machine"),
+    "capture of recordings under load": (["profile", "capture", "--from", "demo", "--level", "quick"], "leave one of them out"),
     "root of a replay": (["run", "--replay", "demo", "--root", "/tmp"], "--root goes with a scan of this machine"),
     "driver root of a replay": (
         ["run", "--replay", "demo", "--driver-root", "/tmp"],
