@@ -33,7 +33,7 @@ def collect(recording: Recording, report: Report, directory: str, *, bug_report_
     """Write <host>-<UTC time>/ into *directory* and return its path; raises UsageError where that fails, leaving nothing.
 
     nvidia-bug-report.sh is given *bug_report_s* seconds (0: it is not run), the look at processes below *root* ten more.
-    SIGINT and SIGTERM cut these two short; the folder is finished all the same. Without a failure there is no ticket.
+    A signal that stops us cuts these two short; the folder is finished all the same. Without a failure there is no ticket.
     """
     from gpuscan.source.evidence import undisturbed
 

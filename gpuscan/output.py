@@ -57,17 +57,26 @@ def refuse_unwritable(file: str) -> None:
 
 
 def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
-    """Print the reports, one line or array item each where there are *many*, and return the exit code of the worst."""
+    """Print the reports, one line or array item each where there are *many*, and return the exit code of the worst.
+
+    Files come first, and one that cannot be written is told last: neither costs the other, whichever has gone.
+    """
     if show.fail_on:
         reports = [_warned(report) for report in reports]
+    lost: list[UsageError] = []
+    for format_, file in show.files:
+        try:
+            write(renderers.find(format_)(reports, verbosity=show.verbosity, many=many), file)
+        except UsageError as error:
+            lost.append(error)
     if show.format == "text" and not show.output and _on_terminal():
         from gpuscan.renderers import terminal
 
         write(terminal.render(reports, verbosity=show.verbosity, many=many), "")
     else:
         write(renderers.find(show.format)(reports, verbosity=show.verbosity, many=many), show.output)
-    for format_, file in show.files:
-        write(renderers.find(format_)(reports, verbosity=show.verbosity, many=many), file)
+    if lost:
+        raise lost[0]
     return worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
 
 

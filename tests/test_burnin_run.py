@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import HERE, LIMITS, MARK, Done, Machine, call, finished, living, nobody_left, wait_for
+from machine import ENOUGH_S, HERE, LIMITS, MARK, Done, Machine, call, finished, living, nobody_left, wait_for
 
 from gpuscan import collectors
 from gpuscan.profile import load as load_profile
@@ -299,6 +299,27 @@ def test_a_signal_ends_it_and_what_was_found_is_told(
     assert done.report["summary"]["complete"] is False
     assert done.report["summary"]["verdict"] == "incomplete"
     assert that(done, "runs_to_its_end", "pass")
+    assert checkpoint.exists()
+
+
+def test_a_burn_in_whose_terminal_goes_is_told_in_its_files(two: Machine, profile: str, tmp_path: Path) -> None:
+    """The ssh session is lost: nobody sees what is printed any more, and the report's file and the checkpoint are there."""
+    checkpoint, report = tmp_path / "soak.json.gz", tmp_path / "report.json"
+    words = two.scan("--level", "quick", "--profile", profile, "--checkpoint", str(checkpoint), "--report", f"json={report}")
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        two.command(*words, before=(sys.executable, "-c", ON_TERMINAL)),
+        env=two.env() | env(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    wait_for(lambda: steps_of(checkpoint) > 0)
+    os.close(ours)
+    process.wait(ENOUGH_S)
+    assert json.loads(report.read_text("utf-8"))["summary"]["verdict"] == "incomplete"
     assert checkpoint.exists()
 
 
@@ -602,6 +623,7 @@ def test_other_programs_are_not_let_loose_on_a_card_that_failed(two: Machine, pr
     assert (tmp_path / "started").exists()
 
 
+ON_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 IGNORE = "import os, signal, sys; signal.signal(signal.{}, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -235,6 +236,18 @@ def test_text_is_readable_in_a_locale_without_letters(colour: str | None, tmp_pa
 def test_an_output_that_takes_nothing_is_no_verdict(redirect: str, told: str, colour: str | None) -> None:
     done = shell(redirect, *DEMO, changes={"FORCE_COLOR": colour})
     assert (done.code, done.out, done.err) == (2, "", f"gpuscan: standard output cannot be written: {told}\n")
+
+
+def test_an_output_that_takes_nothing_costs_no_other(tmp_path: Path) -> None:
+    """Standard output that has gone (a lost ssh session) costs no file, and a file that takes nothing costs not the rest."""
+    file = tmp_path / "a.json"
+    done = shell(">/dev/full", *DEMO, "--report", f"json={file}")
+    assert (done.code, json.loads(file.read_text("utf-8"))["summary"]["exit_code"]) == (2, 41)
+    file.unlink()
+    done = shell("", *DEMO, "--report", "junit=/dev/full", "--report", f"json={file}")
+    assert (done.code, done.err) == (2, "gpuscan: /dev/full: cannot be written: No space left on device\n")
+    assert done.out == usual(*DEMO).out
+    assert file.exists()
 
 
 @pytest.mark.parametrize("redirect", ["2>&-", "2>/dev/full", "<&- 2>&-"])

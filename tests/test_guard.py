@@ -166,7 +166,7 @@ def hanging(machine: Machine, **options: object) -> tuple[subprocess.Popen[str],
     return process, env
 
 
-@pytest.mark.parametrize("numbers", [(2,), (15,), (2, 15)], ids=["INT", "TERM", "both"])
+@pytest.mark.parametrize("numbers", [(2,), (15,), (1,), (2, 15)], ids=["INT", "TERM", "HUP", "both"])
 def test_a_signal_ends_the_scan_with_a_partial_report(eight: Machine, numbers: tuple[int, ...]) -> None:
     process, env = hanging(eight)
     with process:

@@ -6,7 +6,7 @@ import signal
 import time
 from typing import Any, NamedTuple
 
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last where the terminal or the ssh session goes
 FAREWELL_S = 0.1  # how long killed children are waited for in the end, so that none stays behind as a zombie
 
 caught: list[int] = []  # the signals that came to a scan, in their order
@@ -94,13 +94,14 @@ def leave() -> None:
 
 
 def catch_signals() -> None:
-    """Let SIGINT and SIGTERM end the reading and not this process: what was read is wanted.
+    """Let the signals that stop end the reading and not this process: what was read is wanted.
 
-    SIGINT that whoever started us ignores is left so: it means others. SIGCHLD is not: how a program ended could not be told.
+    Those that whoever started us ignores are left so: they mean others; but for SIGTERM, which comes from our own parent. SIGCHLD
+    is not: how a program ended could not be told.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in STOPPING:
-        if number != signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _catch)
 
 

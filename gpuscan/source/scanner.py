@@ -14,7 +14,7 @@ DEADLINE_S = 180.0  # where nothing is said
 CANCEL_S = 0.5
 GRACE_S = 5.0  # how much longer than the deadline the scan's process is waited for: it never touches the machine itself
 LONGEST_WAIT_S = 3600.0  # at a time: poll takes no more than 24 days, and a burn-in may
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 IN_VAIN = 2  # so many signals end the scan only; one more ends the program, whatever it is at
 
 
