@@ -1,6 +1,7 @@
 """Burn-in: the cards compute, remember and move data right, at speed, and stay cool; only where --level exercised them."""
 
 from gpuscan import Action, BurnTest, Profile, check, fail, read, warn
+from gpuscan.burnin.rates import held_to
 from gpuscan.facts import Rate
 from gpuscan.lens import NotJudged
 from gpuscan.measurements import unit_of
@@ -181,17 +182,11 @@ def _told(rate: Rate) -> str:
 
 
 def _floor(label: str, profile: Profile) -> tuple[float, bool]:
-    """Return the floor of a rate (0 where the profile has none), and whether it is an estimate.
-
-    Where cards that should reach each other go through the host, or NCCL takes another way, the floor of the direct way holds.
-    """
-    estimates = profile.burnin.estimates
-    if " " not in label:
-        label = label.replace("peer_through_host_", "peer_")
-        return profile.burnin.get(label) or 0.0, label in estimates
-    floors, (operation, way, *rest) = profile.burnin.get("nccl") or {}, label.split(" ")
-    direct = floors.get(" ".join((operation, "p2p", *rest)), 0.0) if way != "any" else 0.0
-    return floors.get(label, direct), "nccl" in estimates
+    """Return the floor of a rate (0 where the profile has none), and whether it is an estimate."""
+    floors = (profile.burnin.get("nccl") or {}) if " " in label else profile.burnin
+    held = next((each for each in held_to(label) if floors.get(each)), "")
+    floor = floors.get(held) if held else None
+    return floor or 0.0, ("nccl" if " " in label else held) in profile.burnin.estimates
 
 
 @check(
@@ -264,7 +259,7 @@ def test_is_not_slowed_down(test: BurnTest) -> None:
         causes = {"power supplies or the rack's limit": load.power_brake}
         causes["fan, airflow, heat sink or cold plate"] = max(load.hw_thermal, load.sw_thermal)
         where = " and ".join(cause for cause, share in causes.items() if share > SOME) or "power or cooling"
-        looks = max((round(max(held.values()) * samples) for _, samples in read([load], "samples")), default=FLASH + 1)
+        looks = next((slowed for _, slowed in read([load], "slowed")), FLASH + 1)
         say = fail if looks > FLASH else warn
         say(f"slowed down for this share of the test: {', '.join(found)}: {where}", observed=found)
 

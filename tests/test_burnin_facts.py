@@ -231,7 +231,8 @@ def test_samples_are_told_by_their_highest_mean_and_median() -> None:
 def test_each_reason_has_its_bit(bit: int, name: str) -> None:
     """NVML: nvmlClocksEventReason…"""
     told = sampled(reasons=[bit, 0, 0x1, 0x2])
-    assert {key: value for key, value in told.items() if value and key != "samples"} == {name: 0.25}
+    assert {key: value for key, value in told.items() if value and key not in ("samples", "slowed")} == {name: 0.25}
+    assert told["slowed"] == (name != "power_cap")
 
 
 def test_what_was_never_answered_is_lacking_with_its_reason() -> None:

@@ -129,7 +129,7 @@ def test_a_collective_blames_the_node() -> None:
 )
 def test_what_slows_a_card_down_is_named(shares: dict[str, float], samples: int, status: Status, words: str) -> None:
     never = dict.fromkeys(("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake"), 0.0)
-    told = report(trial("SXM3", "stress-bf16", load=load(**never | shares, samples=samples)))
+    told = report(trial("SXM3", "stress-bf16", load=load(**never | shares, slowed=round(samples * max(shares.values())))))
     (result,) = [result for result in told.results if result.check == "burnin.is_not_slowed_down"]
     assert result.status is status
     assert all(words in finding.message for finding in result.findings)

@@ -30,6 +30,8 @@ def test_what_was_wrong_twice_stays_so_where_a_later_round_is_right() -> None:
     later = tried_again(merged(twice, result("pass")), result("pass"))
     assert later["again"]["mismatches"] == 2
     assert tried_again(merged(None, result("fail", 3)), result("pass"))["again"]["mismatches"] == 0
+    assert tried_again(twice, result("unknown", 1))["again"] == twice["again"]
+    assert "again" not in tried_again(result("fail", 3), result("skip"))
 
 
 def test_the_newest_is_measured_and_the_highest_kept() -> None:
@@ -47,6 +49,14 @@ def test_heat_of_an_earlier_round_is_not_forgotten() -> None:
         "hw_thermal": 0.4,
         "power_brake": 0.1,
     }
+
+
+def test_a_flag_that_flashes_once_a_round_is_seen_once_at_a_time() -> None:
+    """Of a soak's thousand samples a share that is the worst round's tells nothing."""
+    both = merged(None, result("pass", load={"samples": 2, "hw_slowdown": 0.5, "slowed": 1}))
+    for slowed in (0, 1, 1):
+        both = merged(both, result("pass", load={"samples": 2, "hw_slowdown": slowed / 2, "slowed": slowed}))
+    assert (both["load"]["samples"], both["load"]["slowed"]) == (8, 1)
 
 
 def test_the_slowest_round_counts_with_its_own_second_try() -> None:

@@ -158,6 +158,16 @@ def test_a_slow_card_is_tried_again_and_told(burn: Burn, two: Machine) -> None:
     assert all("at a second try" in row["message"] for row in rows)
 
 
+def test_what_is_held_to_the_direct_way_s_floor_is_tried_again_by_it(burn: Burn, two: Machine) -> None:
+    """Cards that do not reach each other: both ways through the host are alike, and slow by that floor only."""
+    apart = {card: {"apart": True} for card in cards(two)}
+    done = burn("--only", "burnin", "--set", "burnin.peer_one_way_gbps=1000000", faults=apart)
+    told = [row["message"] for row in done.report["findings"] if row["check"] == "burnin.reaches_its_floor"]
+    assert done.code == 20
+    assert told
+    assert all("peer_through_host_one_way_gbps" in message and "at a second try" in message for message in told)
+
+
 def test_a_floor_that_nothing_reaches(burn: Burn) -> None:
     done = burn("--only", "burnin", "--set", "burnin.hbm_copy_gbps=1000000")
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.reaches_its_floor"]

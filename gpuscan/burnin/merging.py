@@ -6,7 +6,7 @@ from typing import Any
 from gpuscan.burnin.rates import rates
 
 KEPT = 8
-HIGHEST = ("core_c", "memory_c", "most_power_w", "hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
+HIGHEST = ("core_c", "memory_c", "most_power_w", "hw_slowdown", "hw_thermal", "sw_thermal", "power_brake", "slowed")
 LOWEST = ("pcie_generation", "pcie_width")
 WORST = ("skip", "pass", "unknown", "fail", "lost", "stuck")
 Tries = dict[str, list[float]]
@@ -47,7 +47,12 @@ def _again(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def tried_again(result: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result with its second try; what was wrong twice in an earlier round stays so, whatever this one finds."""
+    """Return the result with its second try; what was wrong twice in an earlier round stays so, whatever this one finds.
+
+    One whose detector proved nothing is none.
+    """
+    if second["status"] in ("unknown", "skip"):
+        return dict(result)
     kept = {part: second[part] for part in ("status", "text", "mismatches", "numbers") if part in second}
     before = (result.get("again") or {}).get("mismatches")
     return {**result, "again": kept | ({"mismatches": max(before, kept.get("mismatches", 0))} if before else {})}

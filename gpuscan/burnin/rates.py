@@ -27,5 +27,19 @@ def rates(kind: str, name: str, options: Mapping[str, Any], numbers: Mapping[str
     return {}
 
 
+def held_to(label: str) -> tuple[str, ...]:
+    """Return the labels of the floors that a rate is held to; the first that a profile has counts.
+
+    Where cards that should reach each other go through the host, or NCCL takes another way, the direct way's floor holds.
+
+    >>> held_to("peer_through_host_both_gbps"), held_to("all-reduce shm 8 1GiB")
+    (('peer_both_gbps',), ('all-reduce shm 8 1GiB', 'all-reduce p2p 8 1GiB'))
+    """
+    if " " not in label:
+        return (label.replace("peer_through_host_", "peer_"),)
+    operation, way, *rest = label.split(" ")
+    return (label,) if way in ("any", "p2p") else (label, " ".join((operation, "p2p", *rest)))
+
+
 def _found(values: Mapping[str, Any]) -> dict[str, float]:
     return {label: float(value) for label, value in values.items() if isinstance(value, (int, float))}

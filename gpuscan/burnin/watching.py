@@ -8,6 +8,7 @@ from gpuscan.recording import Reading
 
 # NVML clocks event reasons: the bits that tell why clocks are lower than they could be
 REASONS = {"hw_slowdown": 0x8, "hw_thermal": 0x40, "sw_thermal": 0x20, "power_brake": 0x80, "power_cap": 0x4}
+SLOWED = sum(bit for name, bit in REASONS.items() if name != "power_cap")  # the cap is what full load looks like
 GPM = "nvmlGpmMetricsGet"
 CALLS = {
     "core_c": "nvmlDeviceGetTemperature({},0)",
@@ -59,6 +60,7 @@ class Samples:
             told["sm_clock_mhz"] = int(median(found["sm_clock_mhz"]))
         if "reasons" in found:
             told |= {name: _share([bool(value & bit) for value in found["reasons"]]) for name, bit in REASONS.items()}
+            told["slowed"] = sum(bool(value & SLOWED) for value in found["reasons"])
         for name in ("sm_active", "tensor_active", "dram_active"):
             shares = [value[name] for value in found.get("gpm", ()) if name in value]
             told |= {name: round(fmean(shares), 3)} if shares else {}

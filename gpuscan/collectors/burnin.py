@@ -27,7 +27,7 @@ ENDED = {"stuck": "stuck", "lost": "lost"}
 NODE = "node"
 ONE: Any = Unread("", "not-recorded", "there is no other card to compare with")
 SAMPLED = dict.fromkeys(REASONS, "reasons") | dict.fromkeys(("sm_active", "tensor_active", "dram_active"), "gpm")
-SAMPLED |= {"most_power_w": "power_w"}
+SAMPLED |= {"most_power_w": "power_w", "slowed": "reasons"}
 OF_THE_CARD = {
     "load.slowdown_c": "temperature.slowdown_c",
     "load.memory_max_c": "temperature.memory_max_c",

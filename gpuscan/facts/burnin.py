@@ -32,9 +32,9 @@ class Load(NamedTuple):
     """What the card showed during a test, once a second: the highest temperatures, mean and highest power, median SM clock.
 
     *usual_core_c* is the median of this node's cards in the same test; *slowdown_c*, *memory_max_c* and *limit_w* are the card's
-    own limits. Shares are of the samples, 0 to 1: how many
-    showed that reason for lower clocks. *pcie_generation* and *pcie_width* are the highest seen. *sm_active*,
-    *tensor_active* and *dram_active* are mean shares of the time by GPM (NVML, Hopper and newer), 0 to 1.
+    own limits. Shares are of the samples, 0 to 1: how many showed that reason for lower clocks; *slowed* is the number of samples,
+    in the worst round, that showed one other than the power cap. *pcie_generation* and *pcie_width* are the highest seen.
+    *sm_active*, *tensor_active* and *dram_active* are mean shares of the time by GPM (NVML, Hopper and newer), 0 to 1.
     """
 
     samples: int
@@ -49,6 +49,7 @@ class Load(NamedTuple):
     sw_thermal: float
     power_brake: float
     power_cap: float
+    slowed: int
     pcie_generation: int
     pcie_width: int
     sm_active: float

@@ -10,6 +10,7 @@ from gpuscan import source
 from gpuscan.burnin.levels import END, Plan, Step, key_of
 from gpuscan.burnin.merging import merged, rates_of, tried_again
 from gpuscan.burnin.progress import Progress
+from gpuscan.burnin.rates import held_to
 from gpuscan.burnin.watching import Samples, keys
 from gpuscan.collectors import again
 from gpuscan.collectors.reading import names
@@ -221,7 +222,8 @@ class Burn:
             return card not in self.crew.failed and bool(result.get("mismatches"))
         for label, rate in rates_of(result).items():
             usual = sorted(other[label] for other in alike if label in other)
-            if rate < self.plan.floors.get(label, 0.0) or rate < NEAR * usual[len(usual) // 2]:
+            floor = next((self.plan.floors[each] for each in held_to(label) if each in self.plan.floors), 0.0)
+            if rate < floor or rate < NEAR * usual[len(usual) // 2]:
                 return True
         return False
 

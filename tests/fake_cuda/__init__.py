@@ -62,6 +62,7 @@ class Driver:
         self.lost: Callable[[str, int], bool] = lambda _what, _at: False  # writes that never happen
         self.left: dict[int, list[array[int]]] = {}  # what was in memory that was given back: the next who takes it finds it there
         self.deaf: set[str] = set()
+        self.apart = False  # cards do not reach each other
         self.failing: dict[str, CUresult] = {}
         for entries in cubins.manifest()["architectures"].values():
             self.functions |= {entry["sha256"]: entry for entry in entries.values()}
@@ -110,7 +111,7 @@ class Driver:
         return (12080,)
 
     def _cuDeviceCanAccessPeer(self, card: object, other: object) -> tuple[int]:
-        return (1,)
+        return (0 if self.apart else 1,)
 
     def _cuMemGetInfo(self) -> tuple[int, int]:
         return self.memory - self.held - sum(8 * len(block) for block in self.blocks.values()), self.memory

@@ -1,9 +1,10 @@
 """`cuda.bindings.driver` for workers that are processes of their own: the stand-in, with faults planted.
 
-FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the card, and by card: *flip* what is written
-wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to *until*; *fail* calls with a CUDA code; *ms* a launch; *deaf*
-kernels; *hang* the call that never returns, deaf to SIGTERM; *killed* the call that SIGKILL comes in, once (a file of that name in
-*folder* tells that it has); *triads* after which nothing that was started ends.
+FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the card, and by card: *flip* what is
+written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to *until*; *fail* calls with a CUDA code; *ms* a
+launch; *deaf* kernels; *apart* where it reaches no other card; *hang* the call that never returns, deaf to SIGTERM; *killed*
+the call that SIGKILL comes in, once (a file of that name in *folder* tells that it has); *triads* after which nothing that
+was started ends.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def _plant(address: str) -> None:
     faults = FAULTS.get(address, {})
     MINE.update(faults)
     DRIVER.deaf = set(faults.get("deaf", ()))
+    DRIVER.apart = faults.get("apart", False)
     DRIVER.spent_ms = faults.get("ms", 5.0)
     DRIVER.failing |= {call: fake_cuda.CUresult(code) for call, code in faults.get("fail", {}).items()}
     seen = {"count": 0}
