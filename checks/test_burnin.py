@@ -172,7 +172,7 @@ def test_reaches_its_floor(test: BurnTest, profile: Profile) -> None:
         best = better((rate.value, *rate.again))
         if floor and best != floor and better(best, floor) == floor:
             say = warn if estimate else fail
-            told = f"{_told(rate)}, the floor is {floor:g}{' (an estimate: it only warns)' if estimate else ''}"
+            told = f"{_told(rate)}, the floor is {floor:.10g}{' (an estimate: it only warns)' if estimate else ''}"
             say(told, observed=best, expected=floor, culprits=_ends(test))
 
 

@@ -161,29 +161,31 @@ def capture(files: Sequence[str], machine: Machine, file: str) -> int:
     """Write the profile of good nodes; a node that a bundled profile or the common checks fail is refused."""
     from gpuscan.capture import captured
 
-    recordings = [opened(file) for file in files] if files else [_exercised(machine)]
-    nodes = []
-    for name, recording in zip(files or ["this node"], recordings, strict=True):
-        node = collectors.node(recording)
-        _refuse_unfit(name, node)
-        nodes.append(node)
+    if file and file != "-":
+        output.refuse_unwritable(file)
+    nodes = [_fit(file, opened(file)) for file in files] if files else [_exercised(machine)]
     output.write(captured(nodes), file)
     return 0
 
 
-def _exercised(machine: Machine) -> Recording:
+def _exercised(machine: Machine) -> Node:
+    """Return this node; where it is to be exercised, what refuses it without that does so before minutes are spent."""
+    from gpuscan.capture import captured
+
     recording, stopped = scan(machine, None)
     if machine.wish.level != "passive" and not stopped:
         from gpuscan.exercising import exercised
 
+        captured([_fit("this node", recording)])
         stopped = exercised(machine, recording, judging.prepare(Wanted()))
     if stopped:
         raise UsageError("the scan was ended by a signal: nothing is captured of half a scan")
-    return recording
+    return _fit("this node", recording)
 
 
-def _refuse_unfit(name: str, node: Node) -> None:
+def _fit(name: str, recording: Recording) -> Node:
     """A profile is a promise about good nodes: one that fails, or could not be read, must not make it."""
+    node = collectors.node(recording)
     chosen, _ = profile.choose(node)
     report = verdict(Case(node, chosen._replace(vouches=True), judging.all_checks()))
     wrong = [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
@@ -191,6 +193,7 @@ def _refuse_unfit(name: str, node: Node) -> None:
         what = wrong[0].findings[0].message if wrong[0].findings else wrong[0].reason
         told = f"{wrong[0].check} on {wrong[0].subject}: {what}"
         raise UsageError(f"{name} is no good node by profile {chosen.name}: {told}; see gpuscan run --profile {chosen.name}")
+    return node
 
 
 def opened(file: str) -> Recording:

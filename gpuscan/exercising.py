@@ -13,6 +13,7 @@ from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.facts import Unread, is_unread
 from gpuscan.recording import Reading, Recording, load, save
 from gpuscan.scanning import Machine
+from gpuscan.sentences import moment
 from gpuscan.source.burning import Before, Load
 from gpuscan.source.scanner import Request, Scanner
 
@@ -39,6 +40,8 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
     mark = _mark(plan, recording) if machine.wish.checkpoint else {}
     before = _before(machine.wish, mark)
     complain(_announced(plan, before))
+    if before.spent_s:
+        recording.meta["resumed"] = f"its first {_minutes(before.spent_s)} were done in a call that began {moment(before.began_at)}"
     loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
     found, stopped = Scanner(Request(machine.root, machine.driver_root, plan.deadline_s, load=loads)).finish()
     recording.meta["engine"] = found.meta.get("engine", {})
@@ -81,7 +84,7 @@ def _planned(wish: Wish, recording: Recording, wanted: judging.Plan) -> Plan:
 def _announced(plan: Plan, before: Before) -> str:
     """Say before it begins what will be done and how long it may take."""
     left_s = max(plan.expected_s - before.spent_s, LEAST_S)
-    resumed = f" (resumed after {_minutes(before.spent_s)})" if before.spent_s else ""
+    resumed = f" (resumed after {_minutes(before.spent_s)}, begun {moment(before.began_at)})" if before.spent_s else ""
     cards = f"{len(plan.cards)} card{'s' if len(plan.cards) > 1 else ''}"
     return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}"
 
@@ -114,18 +117,19 @@ def _mark(plan: Plan, recording: Recording) -> dict[str, Any]:
 
 def _before(wish: Wish, mark: Mapping[str, Any]) -> Before:
     """Return what the checkpoint has done, or begin one; UsageError where it is of another burn-in, or cannot be written."""
-    empty = Before(Recording({}, []))
+    empty = Before(Recording({}, []), began_at=round(time.time(), 3))
     file = wish.checkpoint
     if not file:
         return empty
     if not os.path.exists(file):
-        save(Recording({"checkpoint": {"of": dict(mark), "rounds": 0, "steps": 0, "spent_s": 0.0}}, []), file)
+        nothing = {"of": dict(mark), "rounds": 0, "steps": 0, "spent_s": 0.0, "began_at": empty.began_at}
+        save(Recording({"checkpoint": nothing}, []), file)
         return empty
     try:
         kept = load(file)
         done = kept.meta["checkpoint"]
         differ = sorted(name for name in {*mark, *done["of"]} if mark.get(name) != done["of"].get(name))
-        found = Before(kept, int(done["rounds"]), int(done["steps"]), float(done["spent_s"]))
+        found = Before(kept, int(done["rounds"]), int(done["steps"]), float(done["spent_s"]), float(done["began_at"]))
     except (GpuscanError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{file}: no checkpoint of a burn-in ({error}): name another file, or remove it to begin anew") from None
     if differ:

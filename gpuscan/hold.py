@@ -1,12 +1,12 @@
 """A hold: a verdict of 20 or more stays on the parts that caused it, until something better than a reboot lifts it."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuscan.blame import Parts, Target, blamed
 from gpuscan.facts import Held, Node, is_unread
 from gpuscan.outcome import ACTIONS, FAILED, HARMLESS, LEVELS, Action, Finding, Result, Status, conclude
+from gpuscan.sentences import moment
 
 CHECK = "history.no_hold_stands"
 SWAP = "swap.begin"
@@ -85,9 +85,8 @@ def _result(subject: str, held: Sequence[Held]) -> Result:
 
 
 def _message(held: Held) -> str:
-    since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(held.since_s))
     serial = f", serial {held.serial}" if held.serial else ""
-    return f"held since {since} ({held.check}{serial}): {held.message}; {lifted_by(held.code, held.level)}"
+    return f"held since {moment(held.since_s)} ({held.check}{serial}): {held.message}; {lifted_by(held.code, held.level)}"
 
 
 def after(held: Sequence[Held], results: Sequence[Result], parts: Parts, run: Mapping[str, Any], node: Node) -> tuple[Held, ...]:

@@ -50,10 +50,16 @@ def refuse_unusable(show: Shown) -> None:
 
 
 def refuse_unwritable(file: str) -> None:
-    """Raise UsageError where there is no folder to write *file* into."""
-    folder = os.path.dirname(os.path.abspath(file))
+    """Raise UsageError where *file* cannot be written: minutes of work must not come before that is known."""
+    place = os.path.realpath(file)
+    folder = os.path.dirname(place)
     if not os.path.isdir(folder):
         raise UsageError(f"{file}: there is no folder {folder}")
+    if os.path.isdir(place):
+        raise UsageError(f"{file} is a folder: name a file in it")
+    special = os.path.exists(place) and not os.path.isfile(place)
+    if not os.access(place if special else folder, os.W_OK):
+        raise UsageError(f"{file}: {place if special else folder} cannot be written to")
 
 
 def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:

@@ -357,9 +357,12 @@ def test_an_ended_one_goes_on_from_its_checkpoint(burn: Burn, two: Machine, prof
         process.communicate()
     assert nobody_left(whole[MARK])
     assert steps_of(checkpoint) > 0
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(load(str(checkpoint)).meta["checkpoint"]["began_at"]))
     done = burn("--checkpoint", str(checkpoint))
     assert done.code == 0
     assert "resumed after" in done.err
+    assert f"begun {began})" in done.err
+    assert any(note.startswith("the burn-in went on from a checkpoint") and note.endswith(began) for note in done.report["notes"])
     assert not checkpoint.exists()
     assert len(done.of("burnin.runs_to_its_end")) == len(burn().of("burnin.runs_to_its_end"))
 
@@ -545,6 +548,25 @@ def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> 
     assert captured["gemm_bf16_tflops"] == pytest.approx(0.85 * max(rates), abs=0.06)
     assert captured["peer_one_way_gbps"] is not None
     assert again.code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "told"),
+    [
+        ({"nvml:nvmlDeviceGetVbiosVersion(0000:00:06.0)": "96.00.74.00.01"}, "captured.yaml", "the cards differ in vbios"),
+        ({"nvml:nvmlDeviceGetRemappedRows(0000:00:07.0)": [0, 0, 0, 1]}, "captured.yaml", "no good node by profile"),
+        ({}, "no/captured.yaml", "there is no folder"),
+        ({}, "", "is a folder"),
+    ],
+)
+def test_what_is_not_captured_is_refused_before_the_cards_are_loaded(
+    machine: Make, tmp_path: Path, change: dict[str, Any], file: str, told: str
+) -> None:
+    node = machine(patch(load(str(TWO)), change))
+    done = node.plain("profile", "capture", "--level", "quick", "--output", str(tmp_path / file), env=env())
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "level quick" not in done.err
 
 
 @pytest.mark.parametrize("words", [(), ("--level", "passive")])

@@ -36,7 +36,7 @@ def after_load(known: Recording) -> list[str]:
 
 def notes(recording: Recording) -> list[str]:
     """Return in sentences what a reader of this recording's report should know of how it was read."""
-    return log.notes(recording) + _on_engine(recording)
+    return log.notes(recording) + _on_engine(recording) + _resumed(recording)
 
 
 CALIBRATED = ("sm_90a",)  # the kernels that have been run and timed on real cards
@@ -50,6 +50,12 @@ def _on_engine(recording: Recording) -> list[str]:
     code = str(engine.get("code"))
     new = "" if code in CALIBRATED else "; on such cards these kernels have not been timed yet, nor run by their authors"
     return [f"exercised at level {recording.meta.get('level')} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"]
+
+
+def _resumed(recording: Recording) -> list[str]:
+    """Say what was not done just now: results from before a repair speak of another state."""
+    resumed = recording.meta.get("resumed")
+    return [f"the burn-in went on from a checkpoint: {resumed}"] if isinstance(resumed, str) else []
 
 
 def node(recording: Recording) -> Node:

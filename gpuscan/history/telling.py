@@ -12,6 +12,7 @@ from gpuscan.history.archive import Archive
 from gpuscan.history.place import StateError, locked, replace, set_aside, state_dir
 from gpuscan.hold import lifted_by
 from gpuscan.renderers.text import harmless
+from gpuscan.sentences import moment
 from gpuscan.status import seconds
 from gpuscan.whoami import this_machine
 
@@ -33,10 +34,10 @@ def since_s(words: str) -> float:
     import datetime
 
     try:
-        moment = datetime.datetime.fromisoformat(words.replace("Z", "+00:00"))
+        at = datetime.datetime.fromisoformat(words.replace("Z", "+00:00"))
     except ValueError:
         raise UsageError(f"--since {words}: write a date (2026-11-28), a time (2026-11-28T03:00Z), or how long ago (30d)") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+    return (at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 def runs(named: str, since: str, part: str, check: str) -> list[dict[str, Any]]:
@@ -116,11 +117,10 @@ def hold(named: str, format_: str) -> str:
         return f"{RULES}\nNothing is held on this node.\n"
     lines = [f"This node is held with exit code {held['code']} ({held['verdict']}):"]
     for one in held["reasons"]:
-        since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(one["since_s"]))
         serial = f", serial {one['serial']}" if one["serial"] else ""
         lines += [
             f"  {one['subject']}{serial}: {one['message']}",
-            f"    {one['check']}: {one['action']}, exit code {one['code']}, since {since}",
+            f"    {one['check']}: {one['action']}, exit code {one['code']}, since {moment(one['since_s'])}",
         ]
         lines.append(f"    {lifted_by(one['code'], one['level'])}")
     return "".join(f"{harmless(line)}\n" for line in [*RULES.splitlines(), "", *lines])

@@ -33,12 +33,13 @@ NOT_RUN = "not run: the deadline was near"
 
 
 class Before(NamedTuple):
-    """What an earlier call had done before it was ended: its readings, full rounds, steps of the next, seconds."""
+    """What an earlier call had done before it was ended: its readings, full rounds, steps of the next, seconds, when it began."""
 
     recording: Recording
     rounds: int = 0
     steps: int = 0
     spent_s: float = 0.0
+    began_at: float = 0.0
 
 
 class Load(NamedTuple):
@@ -119,6 +120,7 @@ class Burn:
         if not self.load.checkpoint:
             return
         done = {"of": dict(self.load.mark), "rounds": rounds, "steps": steps, "spent_s": round(self._spent_s(), 1)}
+        done["began_at"] = self.load.before.began_at
         try:
             save(self.recording({"checkpoint": done}), self.load.checkpoint)
         except GpuscanError as error:
