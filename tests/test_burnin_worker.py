@@ -15,7 +15,7 @@ from typing import Any
 import fake_cuda
 import pytest
 
-from gpuscan.burnin import driver, lines, memory, worker
+from gpuscan.burnin import driver, gemm, lines, memory, worker
 from gpuscan.burnin.wish import installed
 from gpuscan.errors import UsageError
 
@@ -268,10 +268,22 @@ def test_a_stuck_card_is_left_at_once(fake: fake_cuda.Driver, work: Run, monkeyp
         work({"test": "hang"})
 
 
-def test_a_newer_card_has_memory_tests_and_no_gemm(fake: fake_cuda.Driver, work: Run) -> None:
-    fake.attributes = {"major": 13, "minor": 0, "multiprocessors": 4}
-    told = work(one("gemm-stress"), one("memory", patterns=["random"]))
-    assert [line["status"] for line in told if line["kind"] == "result"] == ["skip", "pass"]
+@pytest.mark.parametrize("dtype", gemm.WIDTHS)
+@pytest.mark.parametrize("test", ["gemm-stress", "gemm-exact"])
+def test_a_newer_card_runs_what_its_driver_compiles(fake: fake_cuda.Driver, work: Run, test: str, dtype: str) -> None:
+    fake.attributes = {"major": 13, "minor": 0, "multiprocessors": 4, "fp64_ratio": 2}
+    told = work({"test": test, "dtype": dtype, "size": 256, "seconds": 0}, one("memory", patterns=["random"]))
+    results = [line for line in told if line["kind"] == "result"]
+    assert [line["status"] for line in results] == ["pass", "pass"]
+    assert results[0]["numbers"]["kernel"].startswith(f"tiled-{dtype}")
+    assert told[0]["code"] == "compute_89"
+
+
+@pytest.mark.parametrize(("ratio", "status"), [(1, "pass"), (2, "pass"), (32, "skip"), (64, "skip")])
+def test_cards_without_fast_fp64_are_not_kept_busy_with_it(fake: fake_cuda.Driver, work: Run, ratio: int, status: str) -> None:
+    fake.attributes["fp64_ratio"] = ratio
+    told = work(*({"test": "gemm-stress", "dtype": dtype, "size": 256, "seconds": 0} for dtype in ("fp64", "tf32")))
+    assert [line["status"] for line in told if line["kind"] == "result"] == [status, "pass"]
 
 
 def test_tests_come_line_by_line_until_the_input_ends(work: Run) -> None:

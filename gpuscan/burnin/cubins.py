@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent / "cubins"
-PORTABLE = "compute_80"
+PORTABLE = "compute_89"
 
 
 class Code(NamedTuple):
@@ -35,12 +35,12 @@ def manifest() -> dict[str, Any]:
 
 
 def architecture(capability: tuple[int, int]) -> str:
-    """Return the architecture whose code runs on a card of this compute capability, or `compute_80` for newer ones.
+    """Return the architecture whose code runs on a card of this compute capability, or `compute_89` for newer ones.
 
     A cubin runs on its own major version from its minor version upwards; one with an `a` only on exactly its own.
 
     >>> architecture((9, 0)), architecture((8, 7)), architecture((12, 1)), architecture((11, 0))
-    ('sm_90a', 'sm_86', 'compute_80', 'compute_80')
+    ('sm_90a', 'sm_86', 'compute_89', 'compute_89')
     """
     found = PORTABLE
     for name in manifest()["architectures"]:

@@ -95,6 +95,7 @@ class Card:
             self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
         )
         self.multiprocessors = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        self.fp64_ratio = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)
         self.arch = cubins.architecture(self.capability)
         self._taken: dict[int, str] = {}
         self._kernels: dict[str, Kernel] = {}

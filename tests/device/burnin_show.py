@@ -1,6 +1,7 @@
 """The burn-in engine on real cards: rates beside cuBLAS and physical limits, every injected flip, signals, times.
 
-Usage: python3 tests/device/burnin_show.py [quick]; from the top of the tree, on a machine with cards, cuda-bindings and PyTorch.
+Usage: python3 tests/device/burnin_show.py [quick] [portable]; from the top of the tree, on a machine with cards, cuda-bindings
+and PyTorch. `portable` runs what newer cards would, PTX that the driver compiles, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from gpuscan.burnin.detecting import Detector  # noqa: E402
 from gpuscan.burnin.driver import Card  # noqa: E402
 from gpuscan.burnin.memory import MOVING, PATTERNS  # noqa: E402
 
+PORTABLE = """
+import runpy
+from gpuscan.burnin import cubins
+cubins.architecture = lambda _: cubins.PORTABLE
+runpy.run_module("gpuscan.burnin.worker", run_name="__main__")
+"""
 DTYPES = ("bf16", "fp16", "fp8", "int8", "tf32", "fp64")
 LIMITS = {  # datasheets, dense: TFLOP/s by type, HBM in GB/s, PCIe one way and NVLink one way in GB/s
     "H100": {"bf16": 989, "fp16": 989, "fp8": 1979, "int8": 1979, "tf32": 494, "fp64": 67, "hbm": 3350, "pcie": 63, "nvlink": 450},
@@ -78,7 +85,8 @@ def cards() -> list[str]:
 
 
 def begin(card: str, tests: list[dict[str, Any]], **more: Any) -> subprocess.Popen[str]:
-    worker = [sys.executable, "-m", "gpuscan.burnin.worker"]
+    start = ["-c", PORTABLE] if "portable" in sys.argv else ["-m", "gpuscan.burnin.worker"]
+    worker = [sys.executable, *start]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     child = subprocess.Popen(worker, **pipes)
     assert child.stdin is not None
@@ -221,6 +229,11 @@ def main() -> None:
     addresses = cards()
     first = addresses[0]
     print({name: manifest()[name] for name in ("triton", "ptxas")}, manifest()["golden"])
+    if "portable" in sys.argv:
+        say("PTX that the driver compiles")
+        products = [{"test": test, "dtype": d, "seconds": seconds} for test in ("gemm-exact", "gemm-stress") for d in DTYPES]
+        run(first, [*products, {"test": "memory"}, {"test": "hbm"}, {"test": "pcie"}])
+        return
     say("kernels over words against Python")
     kernels_against_python(first)
     say("exact products against the CPU's hashes, by each kernel, small and large")

@@ -41,6 +41,7 @@ CUdevice_attribute = SimpleNamespace(
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR="major",
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor",
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT="multiprocessors",
+    CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO="fp64_ratio",
 )
 CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
 
@@ -51,7 +52,7 @@ class Driver:
     def __init__(self, memory: int = 1 << 20, attributes: dict[str, int] | None = None) -> None:
         self.CUresult, self.CUdevice_attribute, self.CUfunction_attribute = CUresult, CUdevice_attribute, CUfunction_attribute
         self.memory, self.held = memory, 0  # *held*: by other programs
-        self.attributes = attributes or {"major": 9, "minor": 0, "multiprocessors": 4}
+        self.attributes = attributes or {"major": 9, "minor": 0, "multiprocessors": 4, "fp64_ratio": 2}
         self.blocks: dict[int, array[int]] = {}
         self.host: set[int] = set()
         self.next = 1 << 32

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuscan.burnin.kernels.golden import goldens
-from gpuscan.burnin.kernels.variants import ARCHITECTURES, PORTABLE, Variant, memory, variants
+from gpuscan.burnin.kernels.variants import ARCHITECTURES, PORTABLE, Variant, variants
 
 HERE = Path(__file__).parent
 CUBINS = HERE.parent / "cubins"
@@ -62,7 +62,7 @@ def build(folder: Path) -> dict[str, Any]:
 
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [(arch, v, number, ptx, "cubin") for arch, (number, ptx, _) in ARCHITECTURES.items() for v in variants(arch)]
-    jobs += [(PORTABLE[0], v, PORTABLE[1], PORTABLE[2], "ptx") for v in memory()]
+    jobs += [(PORTABLE[0], v, PORTABLE[1], PORTABLE[2], "ptx") for v in variants(PORTABLE[0])]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(_job, jobs, chunksize=4))
     files: dict[str, dict[str, Any]] = {}

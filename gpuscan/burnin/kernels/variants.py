@@ -12,7 +12,7 @@ ARCHITECTURES = {  # Triton's number, PTX version (the oldest that its instructi
     "sm_103a": (103, 88, 227),
     "sm_120a": (120, 87, 99),
 }
-PORTABLE = ("compute_80", 80, 80)  # PTX of the memory kernels, for cards newer than these
+PORTABLE = ("compute_89", 89, 84)  # PTX for cards newer than these: the least that multiplies fp8
 
 GEMM = {  # Triton's names of operand, result, accumulator; bytes of an operand, of a result
     "bf16": ("bf16", "bf16", "fp32", 2, 2),
@@ -40,8 +40,8 @@ class Variant(NamedTuple):
 
 
 def variants(arch: str) -> list[Variant]:
-    """Return all that is compiled for an architecture (`sm_90a`)."""
-    number, _, shared_kib = ARCHITECTURES[arch]
+    """Return all that is compiled for an architecture (`sm_90a`); PTX has what a card of any later kind can run."""
+    number, _, shared_kib = ARCHITECTURES["sm_89" if arch == PORTABLE[0] else arch]
     made = memory()
     for dtype in GEMM:
         if dtype.startswith("fp8") and number < TRITON_FP8_FROM:
