@@ -9,7 +9,9 @@ import signal
 import sys
 import types
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from operator import xor
 from typing import IO, Any, ClassVar
 
 import fake_cuda
@@ -30,6 +32,7 @@ class Nccl:
         self.group: list[tuple[Any, ...]] = []
         self.calls: list[str] = []
         self.failing: dict[str, int] = {}
+        self.add: Callable[[Iterable[int]], int] = sum
         self.spoil: Callable[[str, array[int]], None] = lambda _op, _words: None
         self.ncclGetErrorString = Words()
         self.log = LOG.format("P2P/CUMEM")
@@ -72,7 +75,7 @@ class Nccl:
         op, _, _, _, count = group[0]
         length = count * self.ranks if op == "scatter" else count
         sent = [self.driver.read(each[2], length) for each in group]
-        total = array("Q", (sum(row) & MASK for row in zip(*sent, strict=True)))
+        total = array("Q", (self.add(row) & MASK for row in zip(*sent, strict=True)))
         gathered = array("Q", [word for words in sent for word in words])
         for _, rank, _, receive, _ in group:
             came = {"reduce": total, "gather": gathered, "scatter": total[rank * count : (rank + 1) * count]}[op]
@@ -173,8 +176,23 @@ def test_a_wrong_word_of_each_collective_is_found_on_its_card(fake: Nccl, run: R
     assert {row["xor"] for row in found["first"]} == {"0x10"}
 
 
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda words: reduce(xor, words),  # no carry
+        lambda words: sum(word & 0xFFFFFFFF for word in words) | sum(word >> 32 for word in words) << 32,  # none in the middle
+        lambda words: sum(list(words)[:-1]),  # one card's left out
+        max,
+    ],
+)
+@pytest.mark.parametrize("op", ["all-reduce", "reduce-scatter"])
+def test_a_sum_that_is_none_is_found(fake: Nccl, run: Run, op: str, add: Callable[[Iterable[int]], int]) -> None:
+    fake.add = add
+    assert run(ops=[op])["status"] == "fail"
+
+
 def test_a_deaf_detector_proves_nothing(fake: Nccl, run: Run) -> None:
-    fake.driver.deaf = {"check"}
+    fake.driver.deaf = {"compare"}
     found = run()
     assert (found["status"], found["proof"]["proven"]) == ("unknown", False)
 

@@ -173,7 +173,7 @@ def test_a_floor_that_nothing_reaches(burn: Burn) -> None:
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.reaches_its_floor"]
     assert done.code == 20
     assert len(rows) == 2
-    assert all(row["action"] == "investigate" and "the floor is 1e+06" in row["message"] for row in rows)
+    assert all(row["action"] == "investigate" and "the floor is 1000000" in row["message"] for row in rows)
 
 
 @pytest.mark.parametrize(

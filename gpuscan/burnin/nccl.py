@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.detecting import Detector, proof, together
+from gpuscan.burnin.detecting import Detector, blocks, proof, together
 from gpuscan.burnin.driver import Card, CudaError
 from gpuscan.burnin.lines import Outcome, Teller, judged
 
@@ -28,12 +28,13 @@ class NcclError(Exception):
 
 
 class Rank(NamedTuple):
-    """One card in a collective: its communicator, the buffers sent and received, the detector of what came."""
+    """One card in a collective: its communicator, the buffers sent, received and expected, the detector of what came."""
 
     card: Card
     comm: Any
     send: int
     receive: int
+    want: int
     detector: Detector
 
 
@@ -143,7 +144,7 @@ def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank
     _checked_call(nccl, "ncclCommInitAll", comms, len(cards), numbers)
     size = 8 * shape.words
     ranks = [
-        Rank(card, ctypes.c_void_p(comm), card.take(size), card.take(size), Detector(card))
+        Rank(card, ctypes.c_void_p(comm), card.take(size), card.take(size), card.take(size), Detector(card))
         for card, comm in zip(cards, comms, strict=True)
     ]
     try:
@@ -155,7 +156,7 @@ def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank
     for rank in ranks:
         rank.card.wait()
         _checked_call(nccl, "ncclCommDestroy", rank.comm)
-        rank.card.release(rank.send, rank.receive)
+        rank.card.release(rank.send, rank.receive, rank.want)
 
 
 def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
@@ -163,41 +164,48 @@ def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
     told = []
     for rank in ranks:
         at, detector = rank.receive, rank.detector
-        detector.fill(at, shape.words, "random", SEED)
-        told.append(proof(detector, at, shape.words, partial(detector.check, at, shape.words, "random", SEED)))
+        for place in (at, rank.want):
+            detector.fill(place, shape.words, "random", SEED)
+        told.append(proof(detector, at, shape.words, partial(detector.compare, at, rank.want, shape.words)))
         told[-1]["first"] = [row | {"card": rank.card.address} for row in told[-1]["first"]]
     return together(told)
 
 
 def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:
-    """Send patterns and compare what comes; return how many words. A sum in which one card alone is not zero is its pattern."""
-    sources = [None] if op == "all-gather" else list(range(len(ranks)))
-    for source in sources:
-        for number, rank in enumerate(ranks):
-            rank.card.zero(rank.receive, 8 * shape.words)
-            if source is None:
-                rank.detector.fill(rank.send, shape.part, "random", SEED + number)
-            elif number == source:
-                rank.detector.fill(rank.send, shape.words, "random", SEED + number)
-            else:
-                rank.card.zero(rank.send, 8 * shape.words)
-        _start(nccl, op, ranks, shape)
-        for number, rank in enumerate(ranks):
-            _compare(op, rank, number, source, shape, len(ranks))
-            rank.card.wait()
+    """Send random numbers, compare what comes with what each card makes of the same ones by itself; return how many words."""
+    for number, rank in enumerate(ranks):
+        _prepare(op, rank, number, len(ranks), shape)
+        rank.card.zero(rank.receive, 8 * shape.words)
+    _start(nccl, op, ranks, shape)
     came = shape.part if op == "reduce-scatter" else shape.words
-    return came * len(ranks) * len(sources)
+    for rank in ranks:
+        rank.detector.compare(rank.receive, rank.want, came)
+        rank.card.wait()
+    return came * len(ranks)
 
 
-def _compare(op: str, rank: Rank, number: int, source: int | None, shape: Shape, ranks: int) -> None:
-    detector, seed = rank.detector, SEED + (source or 0)
-    if op == "all-reduce":
-        detector.check(rank.receive, shape.words, "random", seed)
-    elif op == "reduce-scatter":
-        detector.check(rank.receive, shape.part, "random", seed, offset=number * shape.part)
-    else:
+def _prepare(op: str, rank: Rank, number: int, ranks: int, shape: Shape) -> None:
+    """Fill what a card sends, and what it should get; what it receives is overwritten.
+
+    Of sums every card gives numbers of its own, so that carries go through all bits: the first card's, and three times the others'.
+    """
+    detector = rank.detector
+    if op == "all-gather":
+        detector.fill(rank.send, shape.part, "random", SEED + number)
         for other in range(ranks):
-            detector.check(rank.receive + 8 * other * shape.part, shape.part, "random", SEED + other)
+            detector.fill(rank.want + 8 * other * shape.part, shape.part, "random", SEED + other)
+        return
+    _sum(rank, rank.send, [number], shape.words)
+    words, offset = (shape.part, number * shape.part) if op == "reduce-scatter" else (shape.words, 0)
+    _sum(rank, rank.want, range(ranks), words, offset)
+
+
+def _sum(rank: Rank, target: int, numbers: Sequence[int], words: int, offset: int = 0) -> None:
+    rank.card.zero(target, 8 * words)
+    for number in numbers:
+        rank.detector.fill(target if number == 0 else rank.receive, words, "random", SEED + number, offset=offset)
+        if number:
+            rank.card.launch("triad-words", blocks(words), target=target, buffer=target, other=rank.receive, words=words)
 
 
 def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:

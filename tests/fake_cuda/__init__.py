@@ -241,8 +241,9 @@ class Driver:
     def _kernel_copy(self, entry: Any, target: int, buffer: int, **more: int) -> None:
         self.write("copy-kernel", target, self.read(buffer, more["words"]))
 
-    def _kernel_triad(self, entry: Any, target: int, **more: int) -> None:
-        self.write("triad", target, array("Q", bytes(8 * more["words"])))
+    def _kernel_triad(self, entry: Any, target: int, buffer: int, other: int, words: int) -> None:
+        both = zip(self.read(buffer, words), self.read(other, words), strict=True)
+        self.write("triad", target, array("Q", (left + 3 * right & MASK for left, right in both)))
 
     def _kernel_operand(self, entry: Any, target: int, **more: int) -> None:
         self.place(target)

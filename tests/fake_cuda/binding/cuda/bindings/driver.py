@@ -62,7 +62,7 @@ def _plant(address: str) -> None:
         if len(triads) > faults.get("triads", 1 << 30):
             DRIVER.failing = {"cuEventQuery": fake_cuda.CUresult.CUDA_ERROR_NOT_READY}
 
-    DRIVER._kernel_triad = some  # type: ignore[method-assign]
+    DRIVER._kernel_triad = some  # type: ignore[method-assign,assignment]
 
 
 def cuDeviceGetByPCIBusId(address: bytes) -> tuple[Any, ...]:
