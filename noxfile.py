@@ -64,7 +64,8 @@ def kernels(session: nox.Session) -> None:
 
     No GPU is needed. Not in CI: Triton is large. ptxas 12.9 is taken for all, or CUDA 12 drivers would refuse the cubins.
     """
-    session.install("triton==3.9.0", "nvidia-cuda-nvcc-cu12==12.9.86", "numpy>=2")
+    nvidia = ["nvidia-cuda-nvcc-cu12==12.9.86", "nvidia-cuda-nvrtc-cu12==12.9.86", "cuda-bindings==12.9.*"]
+    session.install("triton==3.9.0", *nvidia, "numpy>=2")
     find = "import nvidia.cuda_nvcc as it; print(it.__path__[0])"
     ptxas = os.path.join(session.run("python", "-c", find, silent=True).strip(), "bin", "ptxas")
     with tempfile.TemporaryDirectory() as folder:

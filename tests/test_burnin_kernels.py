@@ -26,7 +26,9 @@ def members(arch: str) -> dict[str, bytes]:
 
 def test_made_from_these_sources() -> None:
     found = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in SOURCES.glob("*.py") if path.name != "__init__.py"
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in [*SOURCES.glob("*.py"), *SOURCES.glob("*.cu")]
+        if path.name != "__init__.py"
     }
     assert cubins.manifest()["sources"] == found, "the sources changed: run `nox -s kernels -- --write`"
 

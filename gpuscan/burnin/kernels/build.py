@@ -1,4 +1,4 @@
-"""Compiles every kernel for every architecture, without a GPU, into gpuscan/burnin/cubins; needs Triton and ptxas 12.9."""
+"""Compiles every kernel for every architecture, without a GPU, into gpuscan/burnin/cubins; needs Triton, ptxas and NVRTC 12.9."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuscan.burnin.kernels.golden import goldens
-from gpuscan.burnin.kernels.variants import ARCHITECTURES, PORTABLE, Variant, variants
+from gpuscan.burnin.kernels.variants import ARCHITECTURES, GEMM, PORTABLE, Variant, variants
 
 HERE = Path(__file__).parent
 CUBINS = HERE.parent / "cubins"
@@ -56,6 +56,37 @@ def compiled(variant: Variant, number: int, ptx_version: int, kind: str = "cubin
     return entry, code if isinstance(code, bytes) else code.encode()
 
 
+def compiled_cuda(variant: Variant, arch: str) -> Made:
+    """Compile a kernel in CUDA C++; return the same as `compiled`. Its two last arguments are the hidden ones of Triton's."""
+    from cuda.bindings import nvrtc
+
+    def made(call: str, *arguments: Any) -> Any:
+        status, *values = getattr(nvrtc, call)(*arguments)
+        if int(status):
+            raise SystemExit(f"{variant.cuda}: {call}: {status.name}")
+        return values[0] if values else None
+
+    numbers = {name: value for name, value in variant.constants.items() if isinstance(value, int)} | {"STAGES": variant.stages}
+    options = [f"--gpu-architecture={arch}", "--std=c++17", *(f"-D{name}={value}" for name, value in numbers.items())]
+    program = made("nvrtcCreateProgram", (HERE / variant.cuda).read_bytes(), variant.cuda.encode(), 0, [], [])
+    made("nvrtcCompileProgram", program, len(options), [option.encode() for option in options])
+    code = bytes(made("nvrtcGetCUBINSize", program))
+    made("nvrtcGetCUBIN", program, code)
+    tile: dict[str, Any] = dict(variant.constants)
+    entry = {
+        "kernel": variant.kernel,
+        "variant": variant.name,
+        "function": variant.kernel,
+        "arguments": [[name, kind] for name, kind in variant.types.items()],
+        "constants": tile,
+        "warps": variant.warps,
+        "shared_bytes": variant.stages * (tile["TM"] + tile["TN"]) * tile["TK"] * GEMM[variant.name][3],
+        "scratch_bytes": 0,
+        "profile_scratch_bytes": 0,
+    }
+    return entry, code
+
+
 def build(folder: Path) -> dict[str, Any]:
     """Compile all into a folder: one zip an architecture and `manifest.json`; return the manifest."""
     import triton
@@ -69,7 +100,8 @@ def build(folder: Path) -> dict[str, Any]:
     for arch in [*ARCHITECTURES, PORTABLE[0]]:
         codes = [(entry, code) for (name, *_), (entry, code) in zip(jobs, made, strict=True) if name == arch]
         files[arch] = _packed(folder, arch, codes)
-    sources = {path.name: _sha256(path.read_bytes()) for path in sorted(HERE.glob("*.py")) if path.name != "__init__.py"}
+    kept = sorted([*HERE.glob("*.py"), *HERE.glob("*.cu")])
+    sources = {path.name: _sha256(path.read_bytes()) for path in kept if path.name != "__init__.py"}
     manifest = {"triton": triton.__version__, "ptxas": "12.9.86", "sources": sources, "golden": goldens(), "architectures": files}
     (folder / "manifest.json").write_text(written(manifest), "utf-8")
     return manifest
@@ -82,7 +114,7 @@ def written(manifest: dict[str, Any]) -> str:
 
 
 def _job(job: tuple[str, Variant, int, int, str]) -> Made:
-    return compiled(*job[1:])
+    return compiled_cuda(job[1], job[0]) if job[1].cuda else compiled(*job[1:])
 
 
 def _packed(folder: Path, arch: str, codes: list[Made]) -> dict[str, Any]:

@@ -29,7 +29,10 @@ TRITON_FP8_FROM = 89  # e4m3 in tensor cores: Ada and newer
 
 
 class Variant(NamedTuple):
-    """One kernel to compile: source function, name of the variant, constants, types of its arguments, warps, stages."""
+    """One kernel to compile: source function, name of the variant, constants, types of its arguments, warps, stages.
+
+    *cuda* is the file of a kernel in CUDA C++, for what Triton does not make well; its constants and stages are macros there.
+    """
 
     kernel: str
     name: str
@@ -37,6 +40,7 @@ class Variant(NamedTuple):
     types: Mapping[str, str]
     warps: int
     stages: int
+    cuda: str = ""
 
 
 def variants(arch: str) -> list[Variant]:
@@ -114,12 +118,14 @@ def _persistent(dtype: str, number: int, shared_kib: int) -> Variant:
 
 
 def _tiled(dtype: str, number: int, shared_kib: int) -> Variant:
-    width = GEMM[dtype][3]
-    if dtype == "fp64":
+    width, cuda = GEMM[dtype][3], ""
+    if dtype == "fp64" and number == 90:
+        tile, warps, stages, cuda = (128, 128, 16), 8, 4, "fp64.cu"
+    elif dtype == "fp64":
         tile, warps, stages = (64, 64, 16), 4, 3
     elif number in (90, 100, 103):
         tile, warps, stages = (128, 256, 128 // width), 8, 3
     else:
         tile, warps, stages = (128, 128, 64 // width), 8 if number == 80 else 4, 3
     constants = {"TM": tile[0], "TN": tile[1], "TK": tile[2], "GROUP": 8, "ACC": GEMM[dtype][2]}
-    return Variant("tiled", dtype, constants, _types(dtype), warps, stages)
+    return Variant("tiled", dtype, constants, _types(dtype), warps, stages, cuda)
