@@ -55,11 +55,12 @@ def refuse_unwritable(file: str) -> None:
     folder = os.path.dirname(place)
     if not os.path.isdir(folder):
         raise UsageError(f"{file}: there is no folder {folder}")
-    if os.path.isdir(place):
-        raise UsageError(f"{file} is a folder: name a file in it")
     special = os.path.exists(place) and not os.path.isfile(place)
+    if os.path.isdir(place):
+        raise UsageError(f"{file}: cannot be written: Is a directory")
     if not os.access(place if special else folder, os.W_OK):
-        raise UsageError(f"{file}: {place if special else folder} cannot be written to")
+        read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+        raise UsageError(f"{file}: cannot be written: {'Read-only file system' if read_only else 'Permission denied'}")
 
 
 def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:

@@ -556,7 +556,7 @@ def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> 
         ({"nvml:nvmlDeviceGetVbiosVersion(0000:00:06.0)": "96.00.74.00.01"}, "captured.yaml", "the cards differ in vbios"),
         ({"nvml:nvmlDeviceGetRemappedRows(0000:00:07.0)": [0, 0, 0, 1]}, "captured.yaml", "no good node by profile"),
         ({}, "no/captured.yaml", "there is no folder"),
-        ({}, "", "is a folder"),
+        ({}, "", "Is a directory"),
     ],
 )
 def test_what_is_not_captured_is_refused_before_the_cards_are_loaded(

@@ -281,7 +281,7 @@ def test_output_is_written_whole_and_leaves_stdout_empty(tmp_path: Path, call: C
     assert os.listdir(tmp_path) == ["out.json"]
     done = call("run", "--replay", "demo", "--output", str(tmp_path))
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"gpuscan: {tmp_path} is a folder: name a file in it\n"
+    assert done.err == f"gpuscan: {tmp_path}: cannot be written: Is a directory\n"
     assert call("run", "--replay", "demo", "--output", "-").out.endswith("This node may go to work.\n")
 
 
