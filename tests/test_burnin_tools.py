@@ -684,6 +684,14 @@ def test_a_program_that_runs_through(tmp_path: Path) -> None:
     assert beside.value["stdout"].endswith(f"|{tmp_path.resolve()}|")
 
 
+@pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "CUDA_FORCE_PTX_JIT", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_DEVICE_ORDER"])
+def test_what_others_chose_for_cuda_is_not_heeded(tmp_path: Path, name: str) -> None:
+    environment = {**program(tmp_path, "nvbandwidth", "#!/bin/sh\nenv\n"), name: "chosen", "NCCL_DEBUG": "kept"}
+    seen = run("run:nvbandwidth -j", 60, environment=environment).value["stdout"].splitlines()
+    assert f"{name}=chosen" not in seen
+    assert {"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY=/nonexistent", "NCCL_DEBUG=kept"} <= set(seen)
+
+
 @pytest.mark.parametrize(("given", "seen"), [({}, "0"), ({"NCCL_NVLS_ENABLE": "1"}, "1")])
 def test_multicast_is_left_off_unless_it_was_asked_for(tmp_path: Path, given: dict[str, str], seen: str) -> None:
     text = '#!/bin/sh\necho "$NCCL_NVLS_ENABLE"\n'

@@ -4,12 +4,22 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last where the terminal or the ssh session goes
 FAREWELL_S = 0.1  # how long killed children are waited for in the end, so that none stays behind as a zombie
 
 caught: list[int] = []  # the signals that came to a scan, in their order
+
+
+def whole_cards(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what others chose for CUDA: cards are whole, and numbered by PCI address as NVML does.
+
+    Through MPS a card may show less memory and fewer processors than it has: where CUDA finds no daemon it does without.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith("CUDA_")}
+    return {**kept, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
 
 
 class Child(NamedTuple):

@@ -37,8 +37,8 @@ def run(
     the burn-in is over; the whole group is ended then) or garbled (it failed and printed nothing).
     A command that ends with `loopback` is started twice: as a server, and as its client on this machine, which is read.
     To end a program that will not takes up to 6 s more than *limit_s*.
-    *environment* is the process's own where it is not given; cards are numbered by PCI address in it, as NVML does, and
-    NVLink multicast is off unless it was asked for.
+    *environment* is the process's own where it is not given, but for what it tells CUDA; NVLink multicast is off unless it was
+    asked for.
     """
     begun_s, started_s = time.time(), time.monotonic()
     value: dict[str, Any] | None = None
@@ -63,10 +63,9 @@ def program(tool_key: str) -> str | None:
 
 
 def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
-    chosen = dict(os.environ if given is None else given)
-    chosen.pop("CUDA_VISIBLE_DEVICES", None)  # would give the cards other numbers than NVML's
+    chosen = source.whole_cards(os.environ if given is None else given)
     chosen.setdefault("NCCL_NVLS_ENABLE", "0")  # as in our own test: multicast can harm a host that others share
-    return chosen | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LC_ALL": "C.UTF-8"}
+    return chosen | {"LC_ALL": "C.UTF-8"}
 
 
 def _run(words: list[str], ends_s: float, alive: Callable[[], bool], environment: dict[str, str]) -> dict[str, Any]:

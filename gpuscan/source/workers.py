@@ -147,14 +147,9 @@ def _obey() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment: cards by address, whole whatever others chose for CUDA; our own package, no cache left behind.
-
-    Through MPS a card may show less memory and fewer processors than it has: where CUDA finds no daemon it does without.
-    """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+    """Return the environment: whole cards; our own package, no cache left behind."""
     path = os.pathsep.join(part for part in sys.path if part)
-    ours = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_CACHE_DISABLE": "1", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
-    return {**kept, **ours, "PYTHONPATH": path}
+    return {**source.whole_cards(os.environ), "CUDA_CACHE_DISABLE": "1", "PYTHONPATH": path}
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
