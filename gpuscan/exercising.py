@@ -11,7 +11,7 @@ from gpuscan.burnin.levels import END, Plan, planned, told, with_tools
 from gpuscan.burnin.wish import Wish
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.facts import Unread, is_unread
-from gpuscan.recording import Reading, Recording, load, save
+from gpuscan.recording import Reading, Recording, load, moderate, save
 from gpuscan.scanning import Machine
 from gpuscan.sentences import moment
 from gpuscan.source.burning import Before, Load
@@ -128,6 +128,8 @@ def _before(wish: Wish, mark: Mapping[str, Any]) -> Before:
     try:
         kept = load(file)
         done = kept.meta["checkpoint"]
+        if not (moderate(done["began_at"]) and moderate(done["spent_s"])):
+            raise ValueError(f"it began at {done['began_at']!r} and took {done['spent_s']!r} s")
         differ = sorted(name for name in {*mark, *done["of"]} if mark.get(name) != done["of"].get(name))
         found = Before(kept, int(done["rounds"]), int(done["steps"]), float(done["spent_s"]), float(done["began_at"]))
     except (GpuscanError, KeyError, TypeError, ValueError, AttributeError) as error:

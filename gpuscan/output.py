@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuscan import renderers
 from gpuscan.errors import UsageError, mute, near_misses
 from gpuscan.outcome import EXIT_STYLES, EXIT_WARN, Report, worst_exit_code
-from gpuscan.recording import write_beside
+from gpuscan.recording import is_special, write_beside
 
 
 class Shown(NamedTuple):
@@ -51,14 +51,13 @@ def refuse_unusable(show: Shown) -> None:
 
 def refuse_unwritable(file: str) -> None:
     """Raise UsageError where *file* cannot be written: minutes of work must not come before that is known."""
-    place = os.path.realpath(file)
-    folder = os.path.dirname(place)
-    if not os.path.isdir(folder):
+    folder = os.path.dirname(os.path.realpath(file))
+    special = is_special(file)
+    if not special and not os.path.isdir(folder):
         raise UsageError(f"{file}: there is no folder {folder}")
-    special = os.path.exists(place) and not os.path.isfile(place)
-    if os.path.isdir(place):
+    if os.path.isdir(file):
         raise UsageError(f"{file}: cannot be written: Is a directory")
-    if not os.access(place if special else folder, os.W_OK):
+    if not (os.access(file, os.W_OK) if special else os.access(folder, os.W_OK | os.X_OK)):
         read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
         raise UsageError(f"{file}: cannot be written: {'Read-only file system' if read_only else 'Permission denied'}")
 

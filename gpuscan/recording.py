@@ -129,7 +129,7 @@ def restore(document: Any, name: str) -> Recording:
             if not isinstance(document[part], list):
                 raise TypeError(f"its {part} is no list")
         for part in ("made_at", "duration_s", "ended_by_signal"):
-            if not _moderate(meta.get(part, 0)):
+            if not moderate(meta.get(part, 0)):
                 raise ValueError(f"its {part} is {meta[part]!r}")
         readings = [_reading(row) for row in document["readings"]]
         return Recording(meta, [str(pattern) for pattern in document["scope"]], readings)
@@ -139,7 +139,7 @@ def restore(document: Any, name: str) -> Recording:
         ) from None
 
 
-def _moderate(number: Any) -> bool:
+def moderate(number: Any) -> bool:
     """Tell whether a number can be a time: JSON knows no bounds, and Python's JSON not even that NaN is none."""
     return number is None or (type(number) in (int, float) and 0 <= number < 1e13)
 
@@ -224,6 +224,11 @@ def save(recording: Recording, path: str) -> None:
     write_beside(path, data)
 
 
+def is_special(path: str) -> bool:
+    """Tell whether there is something at *path* that is no regular file: a device, a pipe, also one of this process's own."""
+    return os.path.exists(path) and not os.path.isfile(path)  # not of its real path: that of a pipe leads nowhere
+
+
 def write_beside(path: str, data: bytes) -> None:
     """Write *data* to a new file next to *path*, then rename: a reader never sees half of it.
 
@@ -232,8 +237,8 @@ def write_beside(path: str, data: bytes) -> None:
     place = os.path.realpath(path)
     draft = f"{place}.{os.getpid()}.tmp"
     try:
-        if os.path.exists(place) and not os.path.isfile(place):
-            with open(place, "wb") as special:
+        if is_special(path):
+            with open(path, "wb") as special:
                 special.write(data)
             return
         with open(draft, "wb") as file:

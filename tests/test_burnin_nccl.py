@@ -232,6 +232,12 @@ def test_what_nccl_refuses_leaves_nothing_in_memory(fake: Nccl, run: Run, call: 
         assert fake.calls.count("ncclGroupStart") == fake.calls.count("ncclGroupEnd")
 
 
+def test_where_memory_is_short_the_communicators_go(fake: Nccl, run: Run) -> None:
+    fake.driver.failing = {"cuMemAlloc": fake_cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY}
+    assert run()["error"]["name"] == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert fake.calls.count("ncclCommAbort") == 3
+
+
 def test_the_second_time_in_a_process_is_told_like_the_first(fake: Nccl, run: Run) -> None:
     """A further round, or a second try: NCCL opens its log once, and its variables are the user's still."""
     numbers = run(times=2)["numbers"]

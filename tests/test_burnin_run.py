@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -433,6 +434,22 @@ def test_a_checkpoint_of_something_else_is_refused(burn: Burn, two: Machine, pro
     done = two.plain("run", "--level", "quick", "--profile", profile, "--checkpoint", str(other), env=env())
     assert done.code == 2
     assert "no checkpoint of a burn-in" in done.err
+
+
+def test_a_checkpoint_of_no_time_is_refused(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "soak.json"
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
+    with process:
+        wait_for(lambda: checkpoint.exists() and steps_of(checkpoint) > 0)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert nobody_left(whole[MARK])
+    kept = json.loads(checkpoint.read_text("utf-8"))
+    for name, odd in (("began_at", math.inf), ("began_at", math.nan), ("began_at", 1e18), ("began_at", "x"), ("spent_s", math.inf)):
+        checkpoint.write_text(json.dumps({**kept, "checkpoint": {**kept["checkpoint"], name: odd}}), "utf-8")
+        done = burn("--checkpoint", str(checkpoint))
+        assert (done.code, done.out) == (2, ""), odd
+        assert "no checkpoint of a burn-in" in done.err
 
 
 def test_a_deadline_ends_it_and_what_was_not_run_is_told(two: Machine, profile: str) -> None:

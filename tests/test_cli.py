@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from building import RECORDINGS, module
-from program import Call, environment, program
+from program import Call, environment, program, start
 
 from gpuscan import __version__, commands
 from gpuscan.recording import Reading, Recording, load, save
@@ -283,6 +283,14 @@ def test_output_is_written_whole_and_leaves_stdout_empty(tmp_path: Path, call: C
     assert (done.code, done.out) == (2, "")
     assert done.err == f"gpuscan: {tmp_path}: cannot be written: Is a directory\n"
     assert call("run", "--replay", "demo", "--output", "-").out.endswith("This node may go to work.\n")
+
+
+@pytest.mark.parametrize("words", [("--output", "{}"), ("-q", "--report", "json={}")])
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_pipe_of_its_own_is_written_into(words: tuple[str, str], place: str) -> None:
+    done = start(["run", "--replay", "demo", "--format", "json", *(word.format(place) for word in words)])
+    assert (done.code, done.err) == (0, "")
+    assert json.JSONDecoder().raw_decode(done.out)[0]["summary"]["exit_code"] == 0
 
 
 WET = '@check(action=Action.INSPECT)\ndef test_wet(node: Node) -> None:\n    """The node is dry."""\n'

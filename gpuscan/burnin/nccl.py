@@ -143,15 +143,15 @@ def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank
     numbers = (ctypes.c_int * len(cards))(*(int(card.device) for card in cards))
     _checked_call(nccl, "ncclCommInitAll", comms, len(cards), numbers)
     size = 8 * shape.words
-    ranks = [
-        Rank(card, ctypes.c_void_p(comm), card.take(size), card.take(size), card.take(size), Detector(card))
-        for card, comm in zip(cards, comms, strict=True)
-    ]
     try:
+        ranks = [
+            Rank(card, ctypes.c_void_p(comm), card.take(size), card.take(size), card.take(size), Detector(card))
+            for card, comm in zip(cards, comms, strict=True)
+        ]
         yield ranks
     except (CudaError, NcclError):
-        for rank in ranks:  # one that is stuck must not be waited for
-            nccl.ncclCommAbort(rank.comm)
+        for comm in comms:  # one that is stuck must not be waited for
+            nccl.ncclCommAbort(ctypes.c_void_p(comm))
         raise
     for rank in ranks:
         rank.card.wait()
