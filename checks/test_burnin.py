@@ -78,7 +78,8 @@ def test_runs_to_its_end(test: BurnTest) -> None:
 def test_no_corruption_is_seen(test: BurnTest) -> None:
     """No wrong word was seen.
 
-    What came out wrong twice in the card's own arithmetic or memory is the card; once only it is suspect and stays drained. Where
+    What came out wrong twice in the card's own arithmetic or memory is the card, when run again or in another test; once only it
+    is suspect and stays drained. Where
     the card itself told of a memory error in it, that is mended by a reset as far as it can be: only then is it known.
     Between card and host or two cards either end, or what lies between them, may be at fault.
     """
@@ -93,6 +94,9 @@ def test_no_corruption_is_seen(test: BurnTest) -> None:
         fail(f"{told}; {event}: reset the card, then run this again", action=Action.RESET_GPU)
     elif test.mismatches and again:
         fail(f"{told}, and {again} when it was run again", observed=test.mismatches, expected=0)
+    elif test.wrong_beside:
+        tests = f"{test.wrong_beside} other test{'s' if test.wrong_beside > 1 else ''}"
+        fail(f"{told}, and in {tests} of this card words were wrong, too", observed=test.mismatches, expected=0)
     else:
         once = (
             f"{again} when it was run again"

@@ -271,7 +271,7 @@ def start(scanner: Any) -> int:
         code = command_line("".join(sys.argv[1:2]))(obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
         complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
-        code = _broken_codes()[0]
+        code = error.verdict or _broken_codes()[0]
     except SystemExit as ended:
         code = ended.code
         if isinstance(ended.__context__, BrokenPipeError):  # typer and rich make an exit code of it that is not ours

@@ -12,7 +12,7 @@ from gpuscan.outcome import FAILED, Report, Status
 from gpuscan.output import Shown
 from gpuscan.recording import Recording, load, looks_like, patch, save
 from gpuscan.remembering import Memory
-from gpuscan.scanning import Machine, scan, settled
+from gpuscan.scanning import PASSIVE, Machine, scan, settled
 from gpuscan.verdict import Case
 from gpuscan.verdict import judge as verdict
 
@@ -24,10 +24,14 @@ DEMOS = ("demo", "demo-broken")
 
 def run(machine: Machine, want: Wanted, show: Shown, record: str, memory: Memory, evidence: str = "") -> int:
     """Scan and judge this machine; where it fails, keep the evidence in a new folder below *evidence*."""
-    output.refuse_unusable(show)
+    output.refuse_unusable(show, record, machine.wish.checkpoint)
     plan = judging.prepare(want)
     if record:
         output.refuse_unwritable(record)
+    if machine.wish.level != PASSIVE.level:
+        from gpuscan.exercising import refuse_unjudged
+
+        refuse_unjudged(plan)
     if evidence:
         from gpuscan.evidence import refuse_unusable
 
@@ -192,7 +196,10 @@ def _fit(name: str, recording: Recording) -> Node:
     if wrong:
         what = wrong[0].findings[0].message if wrong[0].findings else wrong[0].reason
         told = f"{wrong[0].check} on {wrong[0].subject}: {what}"
-        raise UsageError(f"{name} is no good node by profile {chosen.name}: {told}; see gpuscan run --profile {chosen.name}")
+        at = f" --level {recording.meta['level']}" if "level" in recording.meta else ""
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        see = f"see gpuscan run --profile {chosen.name}{at}"
+        raise UsageError(f"{name} is no good node by profile {chosen.name}: {told}{more}; {see}")
     return node
 
 

@@ -5,7 +5,12 @@ import sys
 
 
 class GpuscanError(Exception):
-    """The base: its text names the file or option, what is wrong with it, and what to do."""
+    """The base: its text names the file or option, what is wrong with it, and what to do.
+
+    *verdict* is the exit code of a failure that is proven all the same, 0 without one.
+    """
+
+    verdict = 0
 
 
 class UsageError(GpuscanError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuscan import __version__, collectors, judging, profile
-from gpuscan.burnin.levels import END, Plan, planned, told, with_tools
+from gpuscan.burnin.levels import END, START_S, Plan, planned, told, with_tools
 from gpuscan.burnin.wish import Wish
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.facts import Unread, is_unread
@@ -39,6 +39,7 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
         return 0
     mark = _mark(plan, recording) if machine.wish.checkpoint else {}
     before = _before(machine.wish, mark)
+    plan = plan._replace(deadline_s=plan.deadline_s - min(before.spent_s, plan.rounds_s)) if machine.deadline_s is None else plan
     complain(_announced(plan, before))
     if before.spent_s:
         recording.meta["resumed"] = f"its first {_minutes(before.spent_s)} were done in a call that began {moment(before.began_at)}"
@@ -56,8 +57,16 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
             recording.add(reading._replace(phase="after"))
     if stopped:
         recording.meta["ended_by_signal"] = stopped
+        if machine.wish.checkpoint:
+            complain(f"gpuscan: {machine.wish.checkpoint} has what was done: run the same command again to go on")
     recording.meta["duration_s"] = round(scanned_s + time.monotonic() - began_s, 3)
     return stopped
+
+
+def refuse_unjudged(wanted: judging.Plan) -> None:
+    """Raise UsageError where the cards would be loaded, and no check is left that judges it."""
+    if not any(check.id.startswith("burnin.") and check.id not in wanted.skipped for check in wanted.checks):
+        raise UsageError("--level loads the cards, and by --only and --skip no check of the burn-in is left: leave --level out")
 
 
 def reported(wish: Wish, recording: Recording) -> None:
@@ -86,7 +95,8 @@ def _announced(plan: Plan, before: Before) -> str:
     left_s = max(plan.expected_s - before.spent_s, LEAST_S)
     resumed = f" (resumed after {_minutes(before.spent_s)}, begun {moment(before.began_at)})" if before.spent_s else ""
     cards = f"{len(plan.cards)} card{'s' if len(plan.cards) > 1 else ''}"
-    return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}"
+    short = "; too short a time to finish: the result will be incomplete" if plan.deadline_s < left_s - START_S else ""
+    return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}{short}"
 
 
 def _minutes(seconds: float) -> str:

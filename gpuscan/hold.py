@@ -60,6 +60,29 @@ def _is_gone(held: Held, node: Node) -> bool:
     return bool(held.serial) and held.subject.startswith("gpu:") and not any(is_unread(s) or s == held.serial for s in serials)
 
 
+def beside_swap(
+    held: Sequence[Held], changed: Iterable[str], node: Node, results: Sequence[Result], run: Mapping[str, Any]
+) -> tuple[Held, ...]:
+    """Return the reasons that a proven swap of the *changed* parts (`gpu:SXM1`) does not lift: those of other cards that stayed.
+
+    What a passing run lifts this one lifts, too, and who else is held for a part that needs replacement is a person's to say.
+    """
+    named = {SWAP, *changed}
+    others = [one for one in held if not {one.check, one.subject} & named and one.code >= FAILED]
+    return tuple(
+        one for one in others if (_is_in(one, node) if one.code >= HARDWARE else not _lifts_beside(one, node, results, run))
+    )
+
+
+def _lifts_beside(held: Held, node: Node, results: Sequence[Result], run: Mapping[str, Any]) -> bool:
+    return _is_gone(held, node) or _lifts(held, node, results, run)
+
+
+def _is_in(held: Held, node: Node) -> bool:
+    """Tell whether the held part is a card that is in the node still."""
+    return held.subject.startswith("gpu:") and bool(held.serial) and not _is_gone(held, node)
+
+
 def results_of(held: Sequence[Held], results: tuple[Result, ...], node: Node) -> tuple[Result, ...]:
     """Return the standing hold as results, one a part; none where the run itself found as much or worse."""
     if is_unread(node.past) and node.past.kind not in HARMLESS:

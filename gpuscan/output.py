@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuscan import renderers
-from gpuscan.errors import UsageError, mute, near_misses
-from gpuscan.outcome import EXIT_STYLES, EXIT_WARN, Report, worst_exit_code
+from gpuscan.errors import UsageError, complain, mute, near_misses
+from gpuscan.outcome import EXIT_STYLES, EXIT_WARN, FAILED, Report, worst_exit_code
 from gpuscan.recording import is_special, write_beside
 
 
@@ -34,8 +34,8 @@ def report_files(words: Sequence[str]) -> list[tuple[str, str]]:
     return [(format_, file) for format_, _, file in pairs]
 
 
-def refuse_unusable(show: Shown) -> None:
-    """Raise UsageError for a format, style or file that will not do, before any work is begun."""
+def refuse_unusable(show: Shown, *beside: str) -> None:
+    """Raise UsageError for a format, style or file that will not do, before any work is begun; *beside* are written, too."""
     renderers.find(show.format)
     if show.exit_style not in ("full", *EXIT_STYLES):
         known = near_misses(show.exit_style, ["full", *EXIT_STYLES], "exit styles")
@@ -47,6 +47,11 @@ def refuse_unusable(show: Shown) -> None:
         refuse_unwritable(file)
     if show.output and show.output != "-":
         refuse_unwritable(show.output)
+    files = [file for file in (*beside, show.output, *(file for _, file in show.files)) if file and file != "-"]
+    places = [os.path.realpath(file) for file in files if not is_special(file)]
+    twice = next((file for file in files if places.count(os.path.realpath(file)) > 1), "")
+    if twice:
+        raise UsageError(f"{twice}: named for two things, and one would take the other's place: name two files")
 
 
 def refuse_unwritable(file: str) -> None:
@@ -65,7 +70,8 @@ def refuse_unwritable(file: str) -> None:
 def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
     """Print the reports, one line or array item each where there are *many*, and return the exit code of the worst.
 
-    Files come first, and one that cannot be written is told last: neither costs the other, whichever has gone.
+    Files come first, and one that cannot be written is told last, with the exit code of what is proven: neither costs the other,
+    whichever has gone. What cannot go where `--output` says goes to standard output.
     """
     if show.fail_on:
         reports = [_warned(report) for report in reports]
@@ -75,15 +81,25 @@ def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
             write(renderers.find(format_)(reports, verbosity=show.verbosity, many=many), file)
         except UsageError as error:
             lost.append(error)
+    render = renderers.find(show.format)
     if show.format == "text" and not show.output and _on_terminal():
         from gpuscan.renderers import terminal
 
-        write(terminal.render(reports, verbosity=show.verbosity, many=many), "")
-    else:
-        write(renderers.find(show.format)(reports, verbosity=show.verbosity, many=many), show.output)
+        render = terminal.render
+    text = render(reports, verbosity=show.verbosity, many=many)
+    for place in (show.output, *([""] if show.output not in ("", "-") else [])):
+        try:
+            write(text, place)
+            break
+        except UsageError as error:
+            lost.append(error)
+    code = worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
     if lost:
+        for other in lost[1:]:
+            complain(f"gpuscan: {other}")
+        lost[0].verdict = code if any(report.exit_code >= FAILED for report in reports) else 0
         raise lost[0]
-    return worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
+    return code
 
 
 def _warned(report: Report) -> Report:

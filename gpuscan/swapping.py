@@ -11,7 +11,7 @@ from gpuscan.comparing import Wish, compared
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.facts import Held, Node
 from gpuscan.history.place import StateError
-from gpuscan.history.store import Store
+from gpuscan.history.store import Store, proves
 from gpuscan.judging import Wanted
 from gpuscan.outcome import FAILED, Action, Report, Result, Status, conclude
 from gpuscan.output import Shown
@@ -122,9 +122,13 @@ def verify(machine: Machine, want: Wanted, memory: Memory, wish: Wish, show: Sho
 
         stopped = exercised(machine, recording, plan)
         report = _proven(store, recording, plan, wish)
-    report = store.verified(report)
-    code = output.tell([report], show)
-    remembering.stored(store, report, "live", memory)
+    swap = store.swap()
+    named = [word.partition("=")[0] for word in wish.expected or (swap["parts"] if swap else ())]
+    report = store.verified(report, named, collectors.node(recording))
+    try:
+        code = output.tell([report], show)
+    finally:  # a reader that went away must not cost the hold
+        remembering.stored(store, report, "live", memory)
     return 128 + stopped if stopped else code
 
 
@@ -178,8 +182,8 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
     for row in new:
         old, now = (row[when].get("serial") or "serial not read" for when in ("before", "after"))
         told.append(f"follow-up: {row['kind']} {row['slot']}: note {now} in the inventory; {old} goes back")
-    if swap and report.exit_code == 0:
+    if swap and proves(report):
         told.append(f"swap {swap['ticket']} is proven, and its hold lifted")
-    elif swap and report.exit_code < FAILED:
+    elif swap and (report.exit_code < FAILED or report.run.get("limited_to")):
         told.append(f"swap {swap['ticket']} is not proven: the node stays held")
     return told

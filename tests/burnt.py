@@ -39,7 +39,7 @@ def burn_test(card: str, name: str, rates: Any = (), **facts: Any) -> BurnTest:
         "ended": "ran",
         "rates": rates if is_unread(rates) else tuple(Rate(label, value, (), NOT) for label, value in dict(rates).items()),
     }
-    return BurnTest(**{**dict.fromkeys(BurnTest._fields, NOT), "mismatches_again": (), **fixed, **facts})
+    return BurnTest(**{**dict.fromkeys(BurnTest._fields, NOT), "mismatches_again": (), "wrong_beside": 0, **fixed, **facts})
 
 
 def load(**facts: Any) -> Load:

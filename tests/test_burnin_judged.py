@@ -11,8 +11,9 @@ from burnt import burn_test, load
 from nodes_recordings import base, judged, judged_facts
 
 from gpuscan import collectors
-from gpuscan.facts import BurnTest, Node, Rate
-from gpuscan.outcome import Report, Result, Status
+from gpuscan.collectors.burnin import wrong_beside
+from gpuscan.facts import Amount, BurnTest, Node, Rate
+from gpuscan.outcome import Action, Report, Result, Status
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers.words import targets
 
@@ -54,6 +55,29 @@ def test_a_bad_card_is_replaced_though_every_other_card_gets_wrong_words_from_it
     assert (told.exit_code, blamed(told)) == (41, ["gpu:SXM3"])
     assert len(failed(told)) == 1 + 14
     assert not [finding for result in told.results for finding in result.findings if finding.shared]
+
+
+ONCE: dict[str, Any] = {"mismatches": 1, "mismatches_again": (0,)}
+ECC = (Amount("uncorrectable ECC errors", 1),)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [
+        (trial("SXM3", "exact-bf16", **ONCE), trial("SXM3", "memory", **ONCE), 41),
+        (trial("SXM3", "exact-bf16", **ONCE), trial("SXM3", "exact-bf16-hot", **ONCE), 41),
+        (trial("SXM3", "exact-bf16", **ONCE), trial("SXM4", "exact-bf16", **ONCE), 20),
+        (trial("SXM3", "exact-bf16", **ONCE), trial("SXM3", "memory"), 20),
+        (trial("SXM3", "exact-bf16", **ONCE), trial("SXM3", "memory", **{**ONCE, "grown": ECC}), 30),
+        (trial("SXM3", "exact-bf16", **ONCE), trial("SXM3", "pcie", **ONCE), 40),
+    ],
+    ids=["another test", "hot", "another card", "right", "ECC", "the way"],
+)
+def test_wrong_in_two_tests_is_wrong_twice(first: BurnTest, second: BurnTest, code: int) -> None:
+    found = [first, second]
+    told = report(*(test._replace(wrong_beside=wrong_beside(test, found)) for test in found))
+    assert told.exit_code == code
+    assert (Action.REPLACE in {finding.action for result in told.results for finding in result.findings}) == (code == 41)
 
 
 def test_the_card_in_all_pairs_that_fail_is_blamed() -> None:

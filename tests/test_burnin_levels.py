@@ -25,4 +25,6 @@ def test_a_good_node_is_done_before_the_deadline(name: str, level: str, duration
     plan = planned(node, Wish(level, duration_s, force=True))
     one_s = sum(step.seconds for step in plan.steps)
     assert plan.rounds_s >= duration_s
+    assert plan.expected_s >= plan.rounds_s, "rounds are whole"
+    assert level != "long" or duration_s or plan.expected_s < 5700, "90 minutes are announced"
     assert Options(deadline_s=plan.deadline_s).reading_s() > plan.expected_s + (one_s if plan.rounds_s else 0)

@@ -139,6 +139,14 @@ def test_elsewhere_a_line_a_step_and_a_line_a_minute() -> None:
     ]
 
 
+def test_what_was_spent_before_counts() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = Progress(EIGHT, stream, expected_s=86400, spent_s=72000, clock=clock)
+    clock.now_s += 90
+    progress.step("memory", 1, 41, 60)
+    assert stream.getvalue().startswith("burn-in 20:01:30 of about 24:00:00: step 1 of 41")
+
+
 def test_a_rate_is_told_with_its_own_test_only() -> None:
     stream = Terminal("")
     progress, clock = shown(stream, cards=["SXM1"])

@@ -133,8 +133,8 @@ def test_a_transfer_that_is_wrong_blames_the_way(burn: Burn, two: Machine) -> No
     bad, _ = cards(two)
     done = burn(faults={bad: {"flip": ["copy"], "every": 2}})
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"]
-    assert done.code == 40
-    rows = [row for row in rows if "pcie" in row["subject"] or "peer" in row["subject"]]  # copies within a card are wrong, too
+    assert done.code == 41, "copies within the card are wrong, too, in more than one test"
+    rows = [row for row in rows if "pcie" in row["subject"] or "peer" in row["subject"]]
     assert {row["action"] for row in rows} == {"inspect"}
     assert any("the card, the host or the link" in row["message"] for row in rows)
     assert any("or what links them" in row["message"] for row in rows)
@@ -436,6 +436,27 @@ def test_a_checkpoint_of_something_else_is_refused(burn: Burn, two: Machine, pro
     assert "no checkpoint of a burn-in" in done.err
 
 
+def test_what_was_found_before_a_kill_is_not_forgotten(two: Machine, profile: str, tmp_path: Path) -> None:
+    """A card that could not be opened: it can be now, and has lost its tests of the steps that were done."""
+    checkpoint = tmp_path / "soak.json.gz"
+    first, second = cards(two)
+    process, whole = begun(
+        two, profile, "--checkpoint", str(checkpoint), faults={first: {"fail": {"cuDevicePrimaryCtxRetain": 999}}}
+    )
+    with process:
+        wait_for(lambda: steps_of(checkpoint) > 5)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert nobody_left(whole[MARK])
+    done = two.plain(*two.scan("--level", "quick", "--profile", profile, "--checkpoint", str(checkpoint)), env=env())
+    assert done.code == 30
+    assert f"test:{label(two, first)} open" in that(done, "runs_to_its_end", "fail")
+    unread = [
+        row["reason"] for row in done.report["checks"] if row["subject"] == f"test:{label(two, first)} memory" and "reason" in row
+    ]
+    assert not any("the scan ended before" in reason for reason in unread)
+
+
 def test_a_checkpoint_of_no_time_is_refused(burn: Burn, two: Machine, profile: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "soak.json"
     process, whole = begun(two, profile, "--checkpoint", str(checkpoint))
@@ -500,6 +521,27 @@ def test_a_card_in_a_mode_that_keeps_it_from_us_is_told(machine: Make, profile: 
     assert words in row["reason"]
     assert row["address"] == bad
     assert that(done, "no_corruption_is_seen", "pass"), "the other card is tested all the same"
+
+
+def test_a_load_that_nothing_judges_is_refused(two: Machine, profile: str) -> None:
+    for words in (("--only", "pcie"), ("--skip", "burnin")):
+        done = two.plain("run", "--level", "quick", "--profile", profile, *words, env=env())
+        assert (done.code, done.out) == (2, "")
+        assert "no check of the burn-in is left" in done.err
+
+
+def test_one_file_for_two_things_is_refused(two: Machine, profile: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "x.json")
+    for words in (("--report", f"json={file}"), ("--record", file), ("--output", f"{tmp_path}/./x.json")):
+        done = two.plain("run", "--level", "quick", "--profile", profile, "--checkpoint", file, *words, env=env())
+        assert (done.code, done.out) == (2, "")
+        assert "named for two things" in done.err
+    assert not list(tmp_path.glob("x.json*"))
+
+
+def test_a_time_that_is_too_short_is_told(two: Machine, profile: str) -> None:
+    done = two.plain("run", "--level", "quick", "--profile", profile, "--deadline", "12", env=env())
+    assert "too short a time to finish" in done.err
 
 
 @pytest.mark.parametrize(

@@ -235,17 +235,29 @@ def test_text_is_readable_in_a_locale_without_letters(colour: str | None, tmp_pa
 @pytest.mark.parametrize(("redirect", "told"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")])
 def test_an_output_that_takes_nothing_is_no_verdict(redirect: str, told: str, colour: str | None) -> None:
     done = shell(redirect, *DEMO, changes={"FORCE_COLOR": colour})
-    assert (done.code, done.out, done.err) == (2, "", f"gpuscan: standard output cannot be written: {told}\n")
+    assert (done.code, done.out, done.err) == (41, "", f"gpuscan: standard output cannot be written: {told}\n")
+
+
+@pytest.mark.parametrize(("replayed", "style", "code"), [("demo", (), 2), ("demo-broken", (), 41), ("demo-broken", ("nagios",), 2)])
+@pytest.mark.parametrize("words", [("--output", "/dev/full"), ("--report", "json=/dev/full")])
+def test_where_a_file_takes_nothing_what_is_proven_counts(
+    replayed: str, style: tuple[str, ...], code: int, words: tuple[str, str]
+) -> None:
+    """And the report is to be read on standard output, wherever it was to go."""
+    run = ("run", "--replay", replayed, *(word for name in style for word in ("--exit-style", name)))
+    done = shell("", *run, *words)
+    assert (done.code, done.err) == (code, "gpuscan: /dev/full: cannot be written: No space left on device\n")
+    assert done.out == usual(*run).out
 
 
 def test_an_output_that_takes_nothing_costs_no_other(tmp_path: Path) -> None:
     """Standard output that has gone (a lost ssh session) costs no file, and a file that takes nothing costs not the rest."""
     file = tmp_path / "a.json"
     done = shell(">/dev/full", *DEMO, "--report", f"json={file}")
-    assert (done.code, json.loads(file.read_text("utf-8"))["summary"]["exit_code"]) == (2, 41)
+    assert (done.code, json.loads(file.read_text("utf-8"))["summary"]["exit_code"]) == (41, 41)
     file.unlink()
     done = shell("", *DEMO, "--report", "junit=/dev/full", "--report", f"json={file}")
-    assert (done.code, done.err) == (2, "gpuscan: /dev/full: cannot be written: No space left on device\n")
+    assert (done.code, done.err) == (41, "gpuscan: /dev/full: cannot be written: No space left on device\n")
     assert done.out == usual(*DEMO).out
     assert file.exists()
 

@@ -17,7 +17,8 @@ from gpuscan.recording import Recording, load, patch
 
 Make = Callable[[Recording], Machine]
 NEW = "1650000000999"
-OTHER = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
+OTHER_CARD = "0000:1b:00.0"  # SXM3
+OTHER = f"nvml:nvmlDeviceGetSerial({OTHER_CARD})"
 BOOTED = {BOOT: "00000001-0000-4000-8000-000000000000"}
 
 
@@ -100,6 +101,32 @@ def test_what_is_not_proven_stays_held(site: Site, changes: dict[str, Any], code
     assert site.status(after) == 41
     assert site.last()["swap"]["ticket"] == "OPS-7"
     assert done.report["hold"]["code"] == 41
+
+
+TWO_FAILED = {**FAILED, f"nvml:nvmlDeviceGetRemappedRows({OTHER_CARD})": [0, 8, 0, 1]}
+SUSPECT = {f"nvml:nvmlDeviceGetRemappedRows({OTHER_CARD})": [0, 8, 1, 0]}  # 30, which a passing run lifts
+
+
+@pytest.mark.parametrize(("changes", "held"), [(TWO_FAILED, {"gpu:SXM3"}), ({**FAILED, **SUSPECT}, set())], ids=["41", "30"])
+def test_a_swap_frees_no_other_card(site: Site, changes: dict[str, Any], held: set[str]) -> None:
+    """Its fault is hidden now, as one that comes and goes; what a passing run lifts this one lifts, too."""
+    assert site.do(site.at(changes), "run", "-q").code == 41
+    begin(site, site.at(FAILED))
+    after = site.at({SERIAL: NEW, **BOOTED})
+    done = site.do(after, "swap", "verify", "--format", "json")
+    assert done.code == (41 if held else 0)
+    assert wrong(done) == ({"history.no_hold_stands"} if held else set())
+    assert any("is proven" in note for note in done.report["notes"])
+    assert {one["subject"] for one in (site.last()["hold"] or {"reasons": []})["reasons"]} == held
+    assert site.last()["swap"] is None
+    assert site.status(after) == done.code
+
+
+def test_a_swap_of_both_cards_frees_both(site: Site) -> None:
+    begin(site, site.at(TWO_FAILED), "--part", "gpu:SXM3")
+    after = site.at({SERIAL: NEW, OTHER: "1650000000998", **BOOTED})
+    assert site.do(after, "swap", "verify", "-q").code == 0
+    assert site.status(after) == 0
 
 
 def test_an_incomplete_proof_lifts_nothing(site: Site) -> None:

@@ -1,5 +1,6 @@
 """What each level does: its steps in their order, on which cards, for how long; pure, planned from what a scan has read."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -76,7 +77,7 @@ TIMES = {
     "long": Times(10, WHOLE, 60, 10, 10, 120, 60, 600, 240, 120, 120, 2, 30, 300),
 }
 TOOLS_S = {"quick": 40.0, "medium": 1200.0, "long": 7200.0}  # for other programs, after our own tests
-ROUNDS_S = {"quick": 0.0, "medium": 0.0, "long": 5400.0}
+ROUNDS_S = {"quick": 0.0, "medium": 0.0, "long": 4000.0}  # whole rounds are run until so much is spent: two of 42 min
 
 
 def planned(node: Node, wish: Wish, floors: Mapping[str, float] = {}, *, tools: bool = True) -> Plan:
@@ -87,7 +88,7 @@ def planned(node: Node, wish: Wish, floors: Mapping[str, float] = {}, *, tools: 
     steps = tuple(_steps(addresses, TIMES[wish.level])) if addresses else ()
     one_s = sum(step.seconds for step in steps) + 0.4 * len(steps)  # the counters between two steps take a moment
     rounds_s = wish.duration_s or ROUNDS_S[wish.level]
-    expected_s = max(one_s, rounds_s) + START_S if steps else 0.0
+    expected_s = max(math.ceil(rounds_s / one_s), 1) * one_s + START_S if steps else 0.0
     labels = {card.address: card.label for card in cards}
     others = tuple(wanted(wish.level, len(cards), _hcas(node), TOOLS_S[wish.level])) if tools and steps and not refused else ()
     return Plan(wish.level, addresses, refused, steps, rounds_s, expected_s, _deadline(one_s, rounds_s), labels, floors, others)

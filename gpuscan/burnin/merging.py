@@ -20,12 +20,17 @@ def merged(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, A
     if old is None:
         return {**new, "runs": 1}
     new = _against(old, new)
-    worst = old if WORST.index(old["status"]) > WORST.index(new["status"]) else new
+    worst = worse(old, new)
     first = [*old.get("first", ()), *new.get("first", ())][:KEPT]
     sums = {name: old.get(name, 0) + new.get(name, 0) for name in ("operations", "mismatches", "seconds")}
     kept = {"status": worst["status"], "text": worst["text"], "error": worst.get("error"), "proof": worst.get("proof", {})}
     told = {"first": first, "again": _again(old, new), "load": loads(old.get("load"), new.get("load")), "runs": old["runs"] + 1}
     return {**old, **new, **kept, **sums, **told, "earlier": tries(old)}
+
+
+def worse(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the worse of two results, the newer one of two that are as bad."""
+    return old if old and WORST.index(old["status"]) > WORST.index(new["status"]) else new
 
 
 def _against(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -40,7 +40,8 @@ class Step(NamedTuple):
 class Progress:
     """What is shown while cards are tested; a stream that can no longer be written to ends it, never the burn-in.
 
-    *cards* are their labels, *expected_s* what all of it is to take (0: not known), *size* gives the terminal's columns and lines.
+    *cards* are their labels, *expected_s* what all of it is to take (0: not known), *spent_s* what of it was spent before, *size*
+    gives the terminal's columns and lines.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Progress:
         stream: TextIO | None,
         *,
         expected_s: float = 0.0,
+        spent_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         size: Callable[[], Size] | None = None,
     ) -> None:
@@ -58,8 +60,9 @@ class Progress:
         self.clock = clock
         self.size = size or (lambda: _size(stream))
         self.at = Step()
-        self.begun_s = self.told_s = clock()
-        self.drawn_s = self.begun_s - REDRAW_S
+        self.told_s = clock()
+        self.begun_s = self.told_s - spent_s
+        self.drawn_s = self.told_s - REDRAW_S
         self.lines = 0
         self.redraws = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 

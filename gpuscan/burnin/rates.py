@@ -1,6 +1,6 @@
 """The speeds in a test's result, by the labels that profiles' floors have."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -25,6 +25,12 @@ def rates(kind: str, name: str, options: Mapping[str, Any], numbers: Mapping[str
         tail = f"{numbers.get('transport')} {numbers.get('ranks')} {options.get('mib', 0) / 1024:g}GiB"
         return _found({f"{op} {tail}": value for op, value in numbers.get("busbw_gbps", {}).items()})
     return {}
+
+
+def middle(values: Iterable[float]) -> float:
+    """Return the median; of two it is the better one, so that the other one stands out."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
 
 
 def held_to(label: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gpuscan.burnin import tools
 from gpuscan.burnin.merging import tries
+from gpuscan.burnin.rates import middle
 from gpuscan.burnin.watching import REASONS
 from gpuscan.collectors import card as card_table
 from gpuscan.collectors.reading import Sources, count, names, parsed, take
@@ -21,6 +22,7 @@ PLAN = "burnin:plan()"
 TAIL = "tail:/dev/kmsg"
 STATUSES = ("pass", "fail", "unknown", "skip", "stuck", "lost")
 KINDS = {"fade": "memory", "memory-hot": "memory", "end": "open"}
+ALONE = ("exact", "stress", "pulse", "memory", "hbm")  # what goes through the card's own arithmetic and memory only
 MEASURED = ("stress", "hbm", "pcie", "peer", "nccl")
 GRAVE = ("lost", "timed-out", "blocked-behind", "garbled", "no-permission", "reset-required")  # a counter that should be there
 ENDED = {"stuck": "stuck", "lost": "lost"}
@@ -67,7 +69,10 @@ def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
         sources[path] = (row.reading.key,)
         for name, fact in OF_THE_CARD.items():
             sources[f"{path}.{name}"] = sources.get(f"gpus[{test.card}].{fact}", ())
-    own = [_beside(test, row, found, rows, cards) for row, test in zip(rows, found, strict=True)]
+    own = [
+        _beside(test._replace(wrong_beside=wrong_beside(test, found)), row, found, rows, cards)
+        for row, test in zip(rows, found, strict=True)
+    ]
     others = tools.keyed(recording, () if is_unread(gpus) else gpus, plan.tools)
     sources.update({f"tests[{test.label}]": (key,) for key, test in others})
     return (*own, *(test for _, test in others))
@@ -227,15 +232,21 @@ def _beside(test: BurnTest, row: Row, found: Sequence[BurnTest], rows: Sequence[
     return told._replace(common_hash=common) if len(hashes) > 1 else told
 
 
+def wrong_beside(test: BurnTest, found: Sequence[BurnTest]) -> int:
+    """Return in how many other tests of this card alone words were wrong, but for those in which it told of a memory error."""
+    others = [other for other in found if other.card == test.card and other.label != test.label and other.kind in ALONE]
+    wrong = [other for other in others if not is_unread(other.mismatches) and other.mismatches]
+    told = [() if is_unread(other.grown) else [amount.label for amount in other.grown] for other in wrong]
+    return sum(GROUPED["uncorrected_volatile"] not in labels for labels in told)
+
+
 def _same_model(row: Row, other: Row, cards: Mapping[str, Gpu]) -> bool:
     models = [cards[place.address].device_id if place.address in cards else "" for place in (row, other)]
     return str(models[0]) == str(models[1])
 
 
 def _usual(label: str, alike: Sequence[BurnTest]) -> float:
-    """Return the median; of two it is the better one, so that the other one stands out."""
-    values = [rate.value for other in alike if not is_unread(other.rates) for rate in other.rates if rate.label == label]
-    return sorted(values)[len(values) // 2]
+    return middle(rate.value for other in alike if not is_unread(other.rates) for rate in other.rates if rate.label == label)
 
 
 def _grown(recording: Recording, row: Row) -> Any:

@@ -71,6 +71,7 @@ class BurnTest(NamedTuple):
     repetition that follows a mismatch (empty without one). *hash* is of a full-entropy product, *hash_again* that of a second
     try (empty without one), *common_hash* what most cards got for it. *grown* are the card's error counters that rose meanwhile,
     *logged* the kernel's lines on it, *remap_pending* whether it now waits for a reset.
+    *wrong_beside* counts the card's own other tests in which words were wrong without an ECC error.
     """
 
     label: str
@@ -97,3 +98,4 @@ class BurnTest(NamedTuple):
     logged: tuple[str, ...]
     remap_pending: bool
     action: str = ""
+    wrong_beside: int = 0

@@ -2,22 +2,28 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from gpuscan import hold
 from gpuscan.collectors import past
 from gpuscan.errors import GpuscanError
-from gpuscan.facts import Held, Unread
+from gpuscan.facts import Held, Node, Unread
 from gpuscan.history import last
 from gpuscan.history.archive import BACK_DAYS, DAY_S, MOST_FAULTS, Archive
 from gpuscan.history.place import StateError, locked, replace, set_aside
 from gpuscan.history.rows import Whose, document_of, fingerprint, parts_of, row_of
-from gpuscan.outcome import Action, Report
+from gpuscan.outcome import Action, Report, conclude
 from gpuscan.recording import Reading, Recording, save
 from gpuscan.renderers.json_ import document
 
 Reason = tuple[str, str, str]
 KEEP_BOOTS = 3  # recordings of earlier boots
+
+
+def proves(report: Report) -> bool:
+    """Tell whether a report ends a swap."""
+    return report.exit_code == 0 and report.complete and not report.run.get("limited_to")
 
 
 class Store:
@@ -131,11 +137,17 @@ class Store:
             self._keep_run(report, "live", ())
         self._close()
 
-    def verified(self, report: Report) -> Report:
-        """Return the report of a swap's proof with the hold that stands after it: only a pass lifts it, and ends the swap."""
-        self._swap_done = report.exit_code == 0 and report.complete and not report.run.get("limited_to")
+    def verified(self, report: Report, changed: Iterable[str], node: Node) -> Report:
+        """Return the report of a swap's proof with the hold that stands after it: only a pass lifts it, and ends the swap.
+
+        What other cards than the *changed* parts are held for stands, and fails the node.
+        """
+        self._swap_done = proves(report)
         if self._swap_done:
-            return report._replace(held=())
+            held = hold.beside_swap(self._held, changed, node, report.results, report.run)
+            results = (*report.results, *hold.results_of(held, report.results, node))
+            verdict, code, _ = conclude(results)
+            return report._replace(held=held, results=results, verdict=verdict, exit_code=code)
         return report._replace(held=tuple({_key(one): one for one in (*self._held, *report.held)}.values()))
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:

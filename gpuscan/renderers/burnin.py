@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from gpuscan.burnin.rates import middle
 from gpuscan.measurements import AGAIN, BURNIN, LOAD
 from gpuscan.outcome import Report, Status
 from gpuscan.renderers.grid import Cell, Column, tables
@@ -148,7 +149,7 @@ def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 def _column(look: Look, group: str, head: str, values: Mapping[str, float]) -> Column:
     """Return one column with its median."""
-    usual = median(values.values())
+    usual = middle(values.values())
     cells = [_cell(values.get(card), usual, _figure(values.get(card, 0.0))) for card in look.cards]
     return Column(group, head, (*cells, *(Cell(_figure(usual)) for _ in _foot(look))))
 
@@ -191,7 +192,7 @@ def _whole(look: Look, group: str, head: str, values: Mapping[str, float], *, ju
     """Yield a column of whole numbers, none without values; *judged* where a lower one is a worse one."""
     if not values:
         return
-    usual = median(values.values())
+    usual = (middle if judged else median)(values.values())
     cells = [_cell(values.get(card), usual if judged else 0.0, f"{values.get(card, 0):.0f}") for card in look.cards]
     yield Column(group, head, (*cells, *(Cell(f"{usual:.0f}") for _ in _foot(look))))
 
@@ -204,7 +205,7 @@ def _matrix(look: Look, label: str, way: str) -> list[Line]:
     pairs = {(row["card"], row["to"]): _last(look, row) for row in look.rates if row["name"] == label and "to" in row}
     if not pairs:
         return []
-    usual = median(pairs.values())
+    usual = middle(pairs.values())
     group = f"card to card, {way}, GB/s; median {usual:.0f}; from (down) to (across)"
     columns = [
         Column(group, harmless(to), tuple(_pair(pairs.get((card, to)), usual, same=card == to) for card in look.cards))

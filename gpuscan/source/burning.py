@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from gpuscan import source
 from gpuscan.burnin.levels import END, Plan, Step, key_of
-from gpuscan.burnin.merging import merged, rates_of, tried_again
+from gpuscan.burnin.merging import merged, rates_of, tried_again, worse
 from gpuscan.burnin.progress import Progress
-from gpuscan.burnin.rates import held_to
+from gpuscan.burnin.rates import held_to, middle
 from gpuscan.burnin.watching import Samples, keys
 from gpuscan.collectors import again
 from gpuscan.collectors.reading import names
@@ -67,6 +67,7 @@ class Burn:
         self.kept: dict[str, int] = {}  # lines of the kernel that are kept of each test
         self.unlogged: set[str] = set()  # tests in which the kernel log was once not read
         self.counting = _counting(load.known, load.plan.cards)
+        self.complained = ""  # of the checkpoint
         self.began_s = time.monotonic()
         self.ends_s = guard.ends_s - min(END_S, guard.options.deadline_s / 4)
         self._resume()
@@ -98,7 +99,10 @@ class Burn:
             for number in range(first, len(self.plan.steps)):
                 self._step(number)
                 why = self._over() or self.crew.cut
-                if why and (self.crew.cut or number + 1 < len(self.plan.steps) or self._spent_s() < self.plan.rounds_s):
+                whole = rounds or (number + 1 == len(self.plan.steps) and not self.crew.cut)
+                if why and whole and self._spent_s() >= self.plan.rounds_s:
+                    return ""
+                if why:
                     for step in self.plan.steps:
                         self._lack(step, step.cards, why)
                     return why
@@ -124,7 +128,9 @@ class Burn:
         try:
             save(self.recording({"checkpoint": done}), self.load.checkpoint)
         except GpuscanError as error:
-            complain(f"gpuscan: {error}; the burn-in goes on without it")
+            if str(error) != self.complained:  # once, not at every step
+                complain(f"gpuscan: {error}; the burn-in goes on without it")
+            self.complained = str(error)
 
     def _run_tools(self) -> None:
         """Run the other programs, once the cards are free of ours; each may take no more than is left."""
@@ -143,7 +149,7 @@ class Burn:
         """Return what was found so far."""
         told = Recording({"made_at": round(time.time(), 3), "engine": self.crew.engine, **meta}, ["burnin:*"])
         opened = {f"burnin:open({card})": value for card, value in self.crew.opened.items()}
-        results = {**self.results, **opened}
+        results = {**self.results, **{key: worse(self.results.get(key), value) for key, value in opened.items()}}
         for reading in self.readings:
             told.add(reading)
         for key, value in results.items():
@@ -162,6 +168,8 @@ class Burn:
                 self.readings.append(reading)
             elif reading.error is None:
                 self.results[reading.key] = dict(reading.value)
+            elif reading.key != END:
+                self.lacks[reading.key] = reading.error
 
     def _step(self, number: int) -> None:
         step = self.plan.steps[number]
@@ -223,9 +231,9 @@ class Burn:
         if card in self.crew.failed or result["status"] == "fail":
             return card not in self.crew.failed and bool(result.get("mismatches"))
         for label, rate in rates_of(result).items():
-            usual = sorted(other[label] for other in alike if label in other)
+            usual = middle(other[label] for other in alike if label in other)
             floor = next((self.plan.floors[each] for each in held_to(label) if each in self.plan.floors), 0.0)
-            if rate < floor or rate < NEAR * usual[len(usual) // 2]:
+            if rate < floor or rate < NEAR * usual:
                 return True
         return False
 
@@ -248,7 +256,7 @@ class Burn:
             found[card]["load"] = loaded[card].told()
         for card, why in gone.items():
             key = key_of(step, card)
-            if key in self.results:
+            if key in self.results and why != self.crew.cut:  # what an earlier round found stands where the time is over
                 self.results[key] = merged(self.results[key], {"status": "unknown", "text": why})
             self._lack(step, [card], why)
         return found
@@ -313,7 +321,7 @@ def burn(load: Load, children: Mapping[str, source.Child], options: Options) -> 
     """Burn this machine's cards in and return what was found; called in the scan's own process."""
     guard = Guard(children, options, lambda _key, _seconds: None)
     labels = [load.plan.labels.get(card, card) for card in load.plan.cards]
-    work = Burn(load, guard, Progress(labels, sys.stderr, expected_s=load.plan.expected_s))
+    work = Burn(load, guard, Progress(labels, sys.stderr, expected_s=load.plan.expected_s, spent_s=load.before.spent_s))
     try:
         work.run()
     finally:
