@@ -83,11 +83,13 @@ def reported(wish: Wish, recording: Recording) -> None:
 def _planned(wish: Wish, recording: Recording, wanted: judging.Plan) -> Plan:
     node = collectors.node(recording)
     chosen, _ = judging.profile_of(recording, node, wanted)
+    whole = () if is_unread(node.gpus) else node.gpus
     if wanted.want.gpus:
         node = profile.only_gpus(node, judging.cards_named(wanted.want.gpus))
+    beside = [] if is_unread(node.gpus) else [card for card in whole if card not in node.gpus]
     floors = {label: floor for label, floor in chosen.data["burnin"].items() if isinstance(floor, (int, float))}
     every = {**floors, **(chosen.data["burnin"]["nccl"] or {})}
-    return with_tools(planned(node, wish, every, tools=not wanted.want.gpus), shutil.which)
+    return with_tools(planned(node, wish, every, tools=not wanted.want.gpus, beside=beside), shutil.which)
 
 
 def _announced(plan: Plan, before: Before) -> str:

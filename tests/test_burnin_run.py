@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import ENOUGH_S, HERE, LIMITS, MARK, Done, Machine, call, finished, living, nobody_left, wait_for
+from machine import ENOUGH_S, HERE, LIMITS, MARK, Done, Machine, call, cards_of, finished, living, nobody_left, wait_for
 
 from gpuscan import collectors
 from gpuscan.profile import load as load_profile
@@ -496,6 +496,17 @@ def test_what_other_programs_use_is_not_loaded(machine: Make, profile: str) -> N
     assert used.run("--level", "quick", "--profile", profile, "--only", "burnin", "--force", env=env()).code == 0
 
 
+def test_a_card_is_not_loaded_beside_a_program_on_another(machine: Make, profile: str) -> None:
+    base = load(str(TWO))
+    first, second = cards_of(base)
+    used = machine(patch(base, {f"nvml:nvmlDeviceGetComputeRunningProcesses({second})": [{"pid": 77, "usedGpuMemory": 1}]}))
+    words = ("--level", "quick", "--profile", profile, "--only", "burnin", "--gpus", label(used, first))
+    done = used.run(*words, env=env())
+    assert done.verdict == (3, "incomplete", False)
+    assert all("process 77" in row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end")
+    assert used.run(*words, "--force", env=env()).code == 0
+
+
 def test_cards_that_tell_no_programs_are_not_loaded(machine: Make, profile: str) -> None:
     silent = machine(patch(load(str(TWO)), {"nvml:nvmlDeviceGetComputeRunningProcesses(*)": {"error": ["garbled", "planted"]}}))
     done = silent.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
@@ -752,7 +763,8 @@ def test_a_deadline_counts_as_it_is_given(two: Machine, profile: str, tmp_path: 
     with process:
         wait_for(lambda: steps_of(checkpoint) > 0)
         process.send_signal(signal.SIGINT)
-        finished(process, whole)
+        done = finished(process, whole)
+    assert f"{checkpoint} has what was done: run the same command again to go on" in done.err
     told_s = two.recorded.get("burnin:plan()")["deadline_s"]
     assert most_s - 20 < told_s <= most_s
 

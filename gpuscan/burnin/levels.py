@@ -80,10 +80,13 @@ TOOLS_S = {"quick": 40.0, "medium": 1200.0, "long": 7200.0}  # for other program
 ROUNDS_S = {"quick": 0.0, "medium": 0.0, "long": 4000.0}  # whole rounds are run until so much is spent: two of 42 min
 
 
-def planned(node: Node, wish: Wish, floors: Mapping[str, float] = {}, *, tools: bool = True) -> Plan:
-    """Plan a level on the cards of a node (those that are judged); *tools* also plans other programs, which load them all."""
+def planned(node: Node, wish: Wish, floors: Mapping[str, float] = {}, *, tools: bool = True, beside: Sequence[Gpu] = ()) -> Plan:
+    """Plan a level on the cards of a node (those that are judged); *tools* also plans other programs, which load them all.
+
+    *beside* are the cards that are not judged: a program on one of them refuses the load, too.
+    """
     cards = () if is_unread(node.gpus) else node.gpus
-    refused = _refused(cards, wish.force)
+    refused = _refused(cards, beside, wish.force)
     addresses = tuple(card.address for card in cards if card.address not in refused)
     steps = tuple(_steps(addresses, TIMES[wish.level])) if addresses else ()
     one_s = sum(step.seconds for step in steps) + 0.4 * len(steps)  # the counters between two steps take a moment
@@ -125,9 +128,10 @@ def _deadline(one_s: float, rounds_s: float) -> float:
     return round(2 * one_s + 120) if one_s >= rounds_s else round(rounds_s + 2 * one_s + 120)
 
 
-def _refused(cards: Sequence[Gpu], force: bool) -> dict[str, str]:
+def _refused(cards: Sequence[Gpu], beside: Sequence[Gpu], force: bool) -> dict[str, str]:
     """Return the cards that must not or cannot be loaded, and why. One card's program would be disturbed by a neighbour's load."""
-    running = [] if force else [process.pid for card in cards if not is_unread(card.processes) for process in card.processes]
+    known = [] if force else [card.processes for card in (*cards, *beside) if not is_unread(card.processes)]
+    running = [process.pid for processes in known for process in processes]
     told = {card.address: reason for card in cards if (reason := _reason(card))}
     silent = (
         []
