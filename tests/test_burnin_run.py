@@ -436,6 +436,45 @@ def test_a_checkpoint_of_something_else_is_refused(burn: Burn, two: Machine, pro
     assert "no checkpoint of a burn-in" in done.err
 
 
+@pytest.mark.parametrize(("spent_s", "code"), [(86400, 0), (3600, 3)], ids=["over", "not over"])
+def test_a_soak_whose_time_is_over_needs_no_further_round(
+    two: Machine, profile: str, tmp_path: Path, spent_s: float, code: int
+) -> None:
+    """It is killed in its second round, goes on with products that take minutes, and is cut there by its deadline."""
+    checkpoint = tmp_path / "soak.json"
+    gpus = ",".join(cards(two))
+    soak = ("--level", "long", "--duration", "24h", "--checkpoint", str(checkpoint), "--gpus", gpus, "--only", "burnin")
+    whole = two.env() | env()
+    with two.start(two.command(*two.scan(*soak, "--profile", profile)), whole) as process:
+        wait_for(lambda: checkpoint.exists() and load(str(checkpoint)).meta["checkpoint"]["rounds"] > 0)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert nobody_left(whole[MARK])
+    slow = env(scale={"gemm-exact": {"size": 256, "seconds": 90}})
+    kept = json.loads(checkpoint.read_text("utf-8"))
+    of = {**kept["checkpoint"]["of"], "drill": slow["GPUSCAN_BURNIN_SCALE"]}
+    checkpoint.write_text(
+        json.dumps({**kept, "checkpoint": {**kept["checkpoint"], "of": of, "spent_s": spent_s, "steps": 0}}), "utf-8"
+    )
+    done = two.plain(*two.scan(*soak, "--profile", profile, "--deadline", "30"), env=slow)
+    assert done.code == code
+    assert ("test:node end" in that(done, "runs_to_its_end", "pass")) is (code == 0)
+    first = label(two, cards(two)[0])
+    assert f"test:{first} exact-bf16" in that(done, "runs_to_its_end", "pass"), "as its first round found it"
+
+
+def test_a_checkpoint_that_cannot_be_written_any_more_is_complained_of_once(two: Machine, profile: str, tmp_path: Path) -> None:
+    folder = tmp_path / "soaks"
+    folder.mkdir()
+    process, whole = begun(two, profile, "--checkpoint", str(folder / "soak.json"))
+    with process:
+        wait_for(lambda: steps_of(folder / "soak.json") > 0)
+        folder.rename(tmp_path / "gone")
+        done = finished(process, whole)
+    assert done.code == 0
+    assert done.err.count("goes on without it") == 1
+
+
 def test_what_was_found_before_a_kill_is_not_forgotten(two: Machine, profile: str, tmp_path: Path) -> None:
     """A card that could not be opened: it can be now, and has lost its tests of the steps that were done."""
     checkpoint = tmp_path / "soak.json.gz"
