@@ -79,8 +79,8 @@ def test_no_corruption_is_seen(test: BurnTest) -> None:
     """No wrong word was seen.
 
     What came out wrong twice in the card's own arithmetic or memory is the card, when run again or in another test; once only it
-    is suspect and stays drained. Where
-    the card itself told of a memory error in it, that is mended by a reset as far as it can be: only then is it known.
+    is suspect and stays drained. Where the card itself told of a memory error in it, that is mended by a reset as far as it can
+    be: only then is it known.
     Between card and host or two cards either end, or what lies between them, may be at fault.
     """
     again = sum(test.mismatches_again)

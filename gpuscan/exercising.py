@@ -97,7 +97,7 @@ def _announced(plan: Plan, before: Before) -> str:
     left_s = max(plan.expected_s - before.spent_s, LEAST_S)
     resumed = f" (resumed after {_minutes(before.spent_s)}, begun {moment(before.began_at)})" if before.spent_s else ""
     cards = f"{len(plan.cards)} card{'s' if len(plan.cards) > 1 else ''}"
-    short = "; too short a time to finish: the result will be incomplete" if plan.deadline_s < left_s - START_S else ""
+    short = "; maybe too short a time to finish: what is cut off is incomplete" if plan.deadline_s < left_s - START_S else ""
     return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}{short}"
 
 

@@ -63,24 +63,24 @@ def _is_gone(held: Held, node: Node) -> bool:
 def beside_swap(
     held: Sequence[Held], changed: Iterable[str], node: Node, results: Sequence[Result], run: Mapping[str, Any]
 ) -> tuple[Held, ...]:
-    """Return the reasons that a proven swap of the *changed* parts (`gpu:SXM1`) does not lift: those of other cards that stayed.
+    """Return the reasons that a proven swap of the *changed* parts (`gpu:SXM1`) does not lift: those of parts that stayed in.
 
-    What a passing run lifts this one lifts, too, and who else is held for a part that needs replacement is a person's to say.
+    What a passing run lifts this one lifts, too. What the whole node is held for may have been any part, this one as well.
     """
-    named = {SWAP, *changed}
-    others = [one for one in held if not {one.check, one.subject} & named and one.code >= FAILED]
-    return tuple(
-        one for one in others if (_is_in(one, node) if one.code >= HARDWARE else not _lifts_beside(one, node, results, run))
-    )
+    words = set(changed)
+    begun = [one for one in held if one.check == SWAP]
+    known = {mark for one in begun for mark in (one.subject, one.address, one.serial) if mark}
+    others = [one for one in held if one not in begun and one.code >= FAILED]
+    kept = [one for one in others if not ({one.subject, one.address, one.serial} & (known | words))]
+    return tuple(one for one in kept if not (_is_changed(one, words, node) or _lifts(one, node, results, run)))
 
 
-def _lifts_beside(held: Held, node: Node, results: Sequence[Result], run: Mapping[str, Any]) -> bool:
-    return _is_gone(held, node) or _lifts(held, node, results, run)
-
-
-def _is_in(held: Held, node: Node) -> bool:
-    """Tell whether the held part is a card that is in the node still."""
-    return held.subject.startswith("gpu:") and bool(held.serial) and not _is_gone(held, node)
+def _is_changed(held: Held, words: Iterable[str], node: Node) -> bool:
+    """Tell whether a reason may have gone with the changed parts: a card with its serial or tray, a port with any but a card."""
+    kinds = {word.partition(":")[0] for word in words}
+    if held.subject.startswith("gpu:"):
+        return "tray" in kinds or _is_gone(held, node)
+    return held.code >= HARDWARE and (held.subject == "node" or bool(kinds - {"gpu"}))
 
 
 def results_of(held: Sequence[Held], results: tuple[Result, ...], node: Node) -> tuple[Result, ...]:
