@@ -1,4 +1,6 @@
-"""The project's tasks: `nox -s tests lint types package bench kernels`; each makes its own environment."""
+"""The project's tasks: `nox -s tests lint types package bench kernels`; each makes its own
+environment.
+"""
 
 import glob
 import os
@@ -44,10 +46,19 @@ def package(session: nox.Session) -> None:
         assert glob.glob(os.path.join(folder, "*.tar.gz"))
         session.run("python", "-m", "venv", os.path.join(folder, "elsewhere"))
         program = os.path.join(folder, "elsewhere", "bin")
-        session.run(os.path.join(program, "python"), "-m", "pip", "install", "--quiet", wheel, external=True)
+        session.run(
+            os.path.join(program, "python"), "-m", "pip", "install", "--quiet", wheel, external=True
+        )
         session.chdir("/")
         session.run(os.path.join(program, "gpuscan"), "run", "--replay", "demo", external=True)
-        session.run(os.path.join(program, "gpuscan"), "run", "--replay", "demo-broken", external=True, success_codes=[41])
+        session.run(
+            os.path.join(program, "gpuscan"),
+            "run",
+            "--replay",
+            "demo-broken",
+            external=True,
+            success_codes=[41],
+        )
         session.run(os.path.join(program, "gpuscan"), "--version", external=True)
 
 
@@ -60,18 +71,34 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def kernels(session: nox.Session) -> None:
-    """Compile the burn-in kernels for every architecture and compare with those of the package; `-- --write` replaces them.
+    """Compile the burn-in kernels for every architecture and compare with those of the package; `--
+    --write` replaces them.
 
-    No GPU is needed. Not in CI: Triton is large. ptxas 12.9 is taken for all, or CUDA 12 drivers would refuse the cubins.
+    No GPU is needed. Not in CI: Triton is large. ptxas 12.9 is taken for all, or CUDA 12 drivers
+    would refuse the cubins.
     """
-    nvidia = ["nvidia-cuda-nvcc-cu12==12.9.86", "nvidia-cuda-nvrtc-cu12==12.9.86", "cuda-bindings==12.9.*"]
+    nvidia = [
+        "nvidia-cuda-nvcc-cu12==12.9.86",
+        "nvidia-cuda-nvrtc-cu12==12.9.86",
+        "cuda-bindings==12.9.*",
+    ]
     session.install("triton==3.9.0", *nvidia, "numpy>=2")
     find = "import nvidia.cuda_nvcc as it; print(it.__path__[0])"
     ptxas = os.path.join(session.run("python", "-c", find, silent=True).strip(), "bin", "ptxas")
     with tempfile.TemporaryDirectory() as folder:
-        env = {"TRITON_PTXAS_PATH": ptxas, "TRITON_PTXAS_BLACKWELL_PATH": ptxas, "TRITON_CACHE_DIR": folder}
-        env |= {"TRITON_DISABLE_LINE_INFO": "1", "TRITON_DEFAULT_FP_FUSION": "1", "PYTHONPATH": os.getcwd()}
-        session.run("python", "-m", "gpuscan.burnin.kernels.build", *session.posargs, env=env)
+        env = {
+            "TRITON_PTXAS_PATH": ptxas,
+            "TRITON_PTXAS_BLACKWELL_PATH": ptxas,
+            "TRITON_CACHE_DIR": folder,
+        }
+        env |= {
+            "TRITON_DISABLE_LINE_INFO": "1",
+            "TRITON_DEFAULT_FP_FUSION": "1",
+            "PYTHONPATH": os.getcwd(),
+        }
+        session.run(
+            "python", "-m", "gpuscan.burnin.worker.kernels.build", *session.posargs, env=env
+        )
 
 
 @nox.session

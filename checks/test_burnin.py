@@ -1,11 +1,13 @@
-"""Burn-in: the cards compute, remember and move data right, at speed, and stay cool; only where --level exercised them."""
+"""Burn-in: the cards compute, remember and move data right, at speed, and stay cool; only where
+--level exercised them.
+"""
 
 from gpuscan import Action, BurnTest, Profile, check, fail, read, warn
 from gpuscan.burnin.rates import held_to
-from gpuscan.facts import Rate
-from gpuscan.lens import NotJudged
-from gpuscan.measurements import unit_of
-from gpuscan.outcome import TO_REPLACE
+from gpuscan.engine.lens import NotJudged
+from gpuscan.engine.measurements import unit_of
+from gpuscan.model import Rate
+from gpuscan.model.outcome import TO_REPLACE
 
 ANSWERS = "driver.every_card_answers"
 ENGINE = "gpuscan's burn-in"
@@ -22,7 +24,10 @@ ENDS = {
     "peer": "this card, {} or what links them",
     "nccl": "a card or a link",
 }
-SHARED = ("pcie_both", "pcie_together")  # the host's memory is in it: these differ by 8 % from one try to the next
+SHARED = (
+    "pcie_both",
+    "pcie_together",
+)  # the host's memory is in it: these differ by 8 % from one try to the next
 MOST = {  # more of it fails; a few are noted
     "PCIe replays": 80,
     "NVLink replays": 1000,
@@ -31,13 +36,28 @@ MOST = {  # more of it fails; a few are noted
     "rows remapped after correctable errors": 8,
 }
 SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask for
-    "CUDA_ERROR_SYSTEM_NOT_READY": (Action.FIX_CONFIG, "the Fabric Manager has not set the NVSwitches up"),
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (Action.FIX_CONFIG, "the CUDA library and the kernel module are of different versions"),
+    "CUDA_ERROR_SYSTEM_NOT_READY": (
+        Action.FIX_CONFIG,
+        "the Fabric Manager has not set the NVSwitches up",
+    ),
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (
+        Action.FIX_CONFIG,
+        "the CUDA library and the kernel module are of different versions",
+    ),
     "CUDA_ERROR_DEVICE_UNAVAILABLE": (Action.FIX_CONFIG, "another program has the card for itself"),
     "CUDA_ERROR_OUT_OF_MEMORY": (Action.FIX_CONFIG, "another program has the card's memory"),
-    "CUDA_ERROR_STUB_LIBRARY": (Action.FIX_CONFIG, "the libcuda.so.1 that was found is the toolkit's stub, not the driver's"),
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": (Action.FIX_CONFIG, "libcuda.so.1 is newer than the driver"),
-    "NOT_STARTED": (Action.INVESTIGATE, "the CUDA driver does not start: is nvidia-uvm loaded, may /dev/nvidia-uvm be opened?"),
+    "CUDA_ERROR_STUB_LIBRARY": (
+        Action.FIX_CONFIG,
+        "the libcuda.so.1 that was found is the toolkit's stub, not the driver's",
+    ),
+    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": (
+        Action.FIX_CONFIG,
+        "libcuda.so.1 is newer than the driver",
+    ),
+    "NOT_STARTED": (
+        Action.INVESTIGATE,
+        "the CUDA driver does not start: is nvidia-uvm loaded, may /dev/nvidia-uvm be opened?",
+    ),
     "NO_DRIVER": (Action.FIX_CONFIG, "libcuda.so.1 is not installed"),
     "NO_BINDING": (Action.FIX_CONFIG, "cuda-bindings is not installed"),
 }
@@ -53,7 +73,11 @@ SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask fo
 def test_runs_to_its_end(test: BurnTest) -> None:
     """The test ran to its end: the card was neither stuck nor lost in it."""
     if test.kind == "nccl" and test.ended != "ran":
-        fail(f"NCCL did not come to its end: {test.text}", action=Action.INVESTIGATE, observed=test.ended)
+        fail(
+            f"NCCL did not come to its end: {test.text}",
+            action=Action.INVESTIGATE,
+            observed=test.ended,
+        )
     elif test.kind == "peer" and test.ended != "ran":
         told = f"from {test.card} to {test.to} the test did not come to its end, and either may be at fault: {test.text}"
         fail(told, culprits=_ends(test), observed=test.error or test.ended)
@@ -78,9 +102,9 @@ def test_runs_to_its_end(test: BurnTest) -> None:
 def test_no_corruption_is_seen(test: BurnTest) -> None:
     """No wrong word was seen.
 
-    What came out wrong twice in the card's own arithmetic or memory is the card, when run again or in another test; once only it
-    is suspect and stays drained. Where the card itself told of a memory error in it, that is mended by a reset as far as it can
-    be: only then is it known.
+    What came out wrong twice in the card's own arithmetic or memory is the card, when run again or
+    in another test; once only it is suspect and stays drained. Where the card itself told of a
+    memory error in it, that is mended by a reset as far as it can be: only then is it known.
     Between card and host or two cards either end, or what lies between them, may be at fault.
     """
     again = sum(test.mismatches_again)
@@ -89,14 +113,20 @@ def test_no_corruption_is_seen(test: BurnTest) -> None:
     told = f"{test.mismatches} wrong word{'s' if test.mismatches != 1 else ''} in {test.operations} {test.what}{_first(test)}"
     if test.kind in ENDS:
         blame = f"{told}: {ENDS[test.kind].format(test.to)}"
-        fail(blame, action=Action.INSPECT, observed=test.mismatches, expected=0, culprits=_ends(test))
+        fail(
+            blame, action=Action.INSPECT, observed=test.mismatches, expected=0, culprits=_ends(test)
+        )
     elif event := _memory_event(test):
         fail(f"{told}; {event}: reset the card, then run this again", action=Action.RESET_GPU)
     elif test.mismatches and again:
         fail(f"{told}, and {again} when it was run again", observed=test.mismatches, expected=0)
     elif test.wrong_beside:
         tests = f"{test.wrong_beside} other test{'s' if test.wrong_beside > 1 else ''}"
-        fail(f"{told}, and in {tests} of this card words were wrong, too", observed=test.mismatches, expected=0)
+        fail(
+            f"{told}, and in {tests} of this card words were wrong, too",
+            observed=test.mismatches,
+            expected=0,
+        )
     else:
         once = (
             f"{again} when it was run again"
@@ -106,15 +136,30 @@ def test_no_corruption_is_seen(test: BurnTest) -> None:
             else "not run again"
         )
         told = f"{told}, {once}: run --level long before anything else does"
-        fail(told, action=Action.INVESTIGATE, observed=test.mismatches or again, expected=0, level="long")
+        fail(
+            told,
+            action=Action.INVESTIGATE,
+            observed=test.mismatches or again,
+            expected=0,
+            level="long",
+        )
 
 
 def _memory_event(test: BurnTest) -> str:
-    """Return what the card told of its memory meanwhile, if anything; what is wrong is wrong where that was not read, too."""
+    """Return what the card told of its memory meanwhile, if anything; what is wrong is wrong where
+    that was not read, too.
+    """
     if any(pending for _, pending in read([test], "remap_pending")):
         return "a row remap now waits for a reset"
     grown = [amount for _, amounts in read([test], "grown") for amount in amounts]
-    return next((f"{each.value} {each.label} came with it" for each in grown if each.label == UNCORRECTABLE), "")
+    return next(
+        (
+            f"{each.value} {each.label} came with it"
+            for each in grown
+            if each.label == UNCORRECTABLE
+        ),
+        "",
+    )
 
 
 def _ends(test: BurnTest) -> tuple[str, ...]:
@@ -145,10 +190,20 @@ def test_agrees_with_the_other_cards(test: BurnTest) -> None:
     elif got != test.common_hash and test.common_hash:
         told = f"the product's hash is {got}, most cards have {test.common_hash}"
         if again:
-            fail(f"{told}, and so it was when it was run again", observed=got, expected=test.common_hash)
+            fail(
+                f"{told}, and so it was when it was run again",
+                observed=got,
+                expected=test.common_hash,
+            )
         else:
             once = f"{told}; not run again: run --level long before anything else does"
-            fail(once, action=Action.INVESTIGATE, observed=got, expected=test.common_hash, level="long")
+            fail(
+                once,
+                action=Action.INVESTIGATE,
+                observed=got,
+                expected=test.common_hash,
+                level="long",
+            )
     elif got != test.common_hash:
         told = "no two cards get the same product: which of them is right cannot be told"
         fail(told, action=Action.INVESTIGATE, observed=got, level="long")
@@ -164,9 +219,10 @@ def test_agrees_with_the_other_cards(test: BurnTest) -> None:
 def test_reaches_its_floor(test: BurnTest, profile: Profile) -> None:
     """Every speed reaches the profile's floor, at the second try at least.
 
-    Where all cards are slow, look at what they share: driver, power limits, BIOS, or a floor that is not this hardware's
-    (`--set burnin.KEY=NUMBER` sets another). Where one is: its seating, power and heat. What goes through the host although cards
-    should reach each other: NVLink, Fabric Manager, IOMMU.
+    Where all cards are slow, look at what they share: driver, power limits, BIOS, or a floor that
+    is not this hardware's (`--set burnin.KEY=NUMBER` sets another). Where one is: its seating,
+    power and heat. What goes through the host although cards should reach each other: NVLink,
+    Fabric Manager, IOMMU.
     """
     floors = [(rate, *_floor(rate.label, profile)) for rate in test.rates]
     if floors and not any(floor for _, floor, _ in floors):
@@ -205,8 +261,13 @@ def test_keeps_up_with_the_node(test: BurnTest, profile: Profile) -> None:
     for rate in test.rates:
         best = max((rate.value, *rate.again))
         if best < WARN_SHARE * rate.usual:
-            # between cards the ways differ by design, but through NVSwitches; on PCIe the host is in it, too
-            alike = profile.gpu.get("fabric") is True if test.kind == "peer" else not rate.label.startswith(SHARED)
+            # between cards the ways differ by design, but through NVSwitches; on PCIe the host is
+            # in it, too
+            alike = (
+                profile.gpu.get("fabric") is True
+                if test.kind == "peer"
+                else not rate.label.startswith(SHARED)
+            )
             say = fail if best < FAIL_SHARE * rate.usual and alike else warn
             below = 100 * (1 - best / rate.usual)
             told = f"{_told(rate)}: {below:.0f} % below this node's median of {rate.usual:g}"
@@ -215,7 +276,12 @@ def test_keeps_up_with_the_node(test: BurnTest, profile: Profile) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=(ANSWERS, "memory.no_uncorrectable_ecc", "memory.no_row_remap_is_pending", "burnin.no_corruption_is_seen"),
+    needs=(
+        ANSWERS,
+        "memory.no_uncorrectable_ecc",
+        "memory.no_row_remap_is_pending",
+        "burnin.no_corruption_is_seen",
+    ),
     source="DCGM diagnostics: replays above 80 and 100 CRC errors fail a test, any uncorrectable error and recovery does",
     impact="correctness",
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer"),
@@ -226,8 +292,17 @@ def test_counts_no_errors(test: BurnTest) -> None:
     for amount in test.grown:
         most = MOST.get(amount.label, 0)
         say = fail if amount.value > most else warn
-        action = Action.INVESTIGATE if "ECC" in amount.label or "rows" in amount.label else Action.INSPECT
-        say(f"{amount.value} {amount.label} in this test", action=action, observed=amount.value, expected=0)
+        action = (
+            Action.INVESTIGATE
+            if "ECC" in amount.label or "rows" in amount.label
+            else Action.INSPECT
+        )
+        say(
+            f"{amount.value} {amount.label} in this test",
+            action=action,
+            observed=amount.value,
+            expected=0,
+        )
 
 
 @check(
@@ -253,16 +328,24 @@ def test_nothing_is_logged(test: BurnTest) -> None:
 def test_is_not_slowed_down(test: BurnTest) -> None:
     """Under load the card is held down by nothing but its power limit.
 
-    A flag that only one look of the test showed flashes at a change of clocks, too: that only warns.
+    A flag that only one look of the test showed flashes at a change of clocks, too: that only
+    warns.
     """
     load = test.load
-    held = {"hardware slowdown": load.hw_slowdown, "heat (hardware)": load.hw_thermal, "heat (software)": load.sw_thermal}
+    held = {
+        "hardware slowdown": load.hw_slowdown,
+        "heat (hardware)": load.hw_thermal,
+        "heat (software)": load.sw_thermal,
+    }
     held["the power brake"] = load.power_brake
     found = [f"{name} {100 * share:.0f} %" for name, share in held.items() if share > SOME]
     if found:
         causes = {"power supplies or the rack's limit": load.power_brake}
         causes["fan, airflow, heat sink or cold plate"] = max(load.hw_thermal, load.sw_thermal)
-        where = " and ".join(cause for cause, share in causes.items() if share > SOME) or "power or cooling"
+        where = (
+            " and ".join(cause for cause, share in causes.items() if share > SOME)
+            or "power or cooling"
+        )
         looks = next((slowed for _, slowed in read([load], "slowed")), FLASH + 1)
         say = fail if looks > FLASH else warn
         say(f"slowed down for this share of the test: {', '.join(found)}: {where}", observed=found)
@@ -279,9 +362,15 @@ def test_stays_below_its_limits(test: BurnTest) -> None:
     """Under load core and memory stay below the temperatures that the card itself names."""
     load = test.load
     if load.core_c >= load.slowdown_c:
-        fail(f"the core reached {load.core_c} °C, the card slows down at {load.slowdown_c}", observed=load.core_c)
+        fail(
+            f"the core reached {load.core_c} °C, the card slows down at {load.slowdown_c}",
+            observed=load.core_c,
+        )
     if load.memory_c >= load.memory_max_c:
-        fail(f"the memory reached {load.memory_c} °C, its limit is {load.memory_max_c}", observed=load.memory_c)
+        fail(
+            f"the memory reached {load.memory_c} °C, its limit is {load.memory_max_c}",
+            observed=load.memory_c,
+        )
 
 
 @check(
@@ -295,7 +384,10 @@ def test_is_as_warm_as_its_siblings(test: BurnTest, profile: Profile) -> None:
     """Under load no card is much warmer than the median of the node's cards."""
     load, most = test.load, profile.limits.burnin_spread_c
     if load.core_c - load.usual_core_c > most:
-        warn(f"the core reached {load.core_c} °C, the median of the cards {load.usual_core_c}", observed=load.core_c)
+        warn(
+            f"the core reached {load.core_c} °C, the median of the cards {load.usual_core_c}",
+            observed=load.core_c,
+        )
 
 
 @check(
@@ -308,9 +400,15 @@ def test_is_as_warm_as_its_siblings(test: BurnTest, profile: Profile) -> None:
 def test_draws_its_power(test: BurnTest, profile: Profile) -> None:
     """Products of random bf16 numbers draw nearly all the power that the card may draw."""
     share = profile.burnin.power_share
-    if any(rate.label == "gemm_bf16_tflops" for rate in test.rates) and test.load.power_w < share * test.load.limit_w:
+    if (
+        any(rate.label == "gemm_bf16_tflops" for rate in test.rates)
+        and test.load.power_w < share * test.load.limit_w
+    ):
         told = f"{test.load.power_w:.0f} W of {test.load.limit_w:.0f} on average, {100 * share:.0f} % were expected"
-        warn(f"bf16 products drew {told}: power delivery, or clocks that something holds down", observed=test.load.power_w)
+        warn(
+            f"bf16 products drew {told}: power delivery, or clocks that something holds down",
+            observed=test.load.power_w,
+        )
 
 
 @check(
@@ -335,10 +433,15 @@ def test_link_runs_at_its_generation(test: BurnTest, profile: Profile) -> None:
 def test_tool_passes(test: BurnTest) -> None:
     """The other program that was run found nothing wrong.
 
-    What failed there drains the node, also where DCGM's code alone would only be watched: a test that CUDA broke off is one.
+    What failed there drains the node, also where DCGM's code alone would only be watched: a test
+    that CUDA broke off is one.
     """
     action = Action(test.action) if test.action else Action.INVESTIGATE
     if test.ended == "failed":
-        fail(test.text, action=action if action.rank >= Action.FIX_CONFIG.rank else Action.INVESTIGATE, observed=test.ended)
+        fail(
+            test.text,
+            action=action if action.rank >= Action.FIX_CONFIG.rank else Action.INVESTIGATE,
+            observed=test.ended,
+        )
     elif test.ended == "warned":
         warn(test.text, action=Action.MONITOR if test.action else action, observed=test.ended)

@@ -5,12 +5,17 @@ from gpuscan import Action, Gpu, check, warn
 SOURCE = "NVML clocks event reasons: idle, software power cap and display say nothing of a fault"
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", source=SOURCE, impact="performance")
+@check(
+    action=Action.FIX_CONFIG, needs="driver.every_card_answers", source=SOURCE, impact="performance"
+)
 def test_no_setting_caps_them(gpu: Gpu) -> None:
     """No application clock and no sync boost group holds the clocks down."""
     reasons = gpu.clock_reasons
     if reasons.application_clocks:
-        warn("application clocks hold the clocks down (nvidia-smi -rac takes them back)", observed="application_clocks")
+        warn(
+            "application clocks hold the clocks down (nvidia-smi -rac takes them back)",
+            observed="application_clocks",
+        )
     if reasons.sync_boost:
         warn("a sync boost group holds the clocks down", observed="sync_boost")
 

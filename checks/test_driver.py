@@ -1,12 +1,18 @@
 """The driver: loaded, answering for every card, and one version throughout."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
-from gpuscan.version import satisfies
+from gpuscan.profile.version import satisfies
 
 SILENT = {
     "not-loaded": (Action.FIX_CONFIG, "the NVIDIA kernel module is not loaded"),
-    "mismatch": (Action.FIX_CONFIG, "module and library are of different versions: load the new module, or reboot"),
-    "no-library": (Action.FIX_CONFIG, "libnvidia-ml.so.1 is not installed where this user can load it"),
+    "mismatch": (
+        Action.FIX_CONFIG,
+        "module and library are of different versions: load the new module, or reboot",
+    ),
+    "no-library": (
+        Action.FIX_CONFIG,
+        "libnvidia-ml.so.1 is not installed where this user can load it",
+    ),
     "lost": (Action.REBOOT, "the driver says that a card is lost"),
     "reset-required": (Action.RESET_GPU, "the driver says that a card needs a reset"),
     "timed-out": (Action.REBOOT, "NVML gives no answer: the driver is stuck"),
@@ -19,8 +25,14 @@ SILENT = {
 ABSENT = {
     "lost": (Action.REBOOT, "the card is on PCI and the driver has lost it"),
     "reset-required": (Action.RESET_GPU, "the driver refuses the card until it is reset"),
-    "timed-out": (Action.REBOOT, "a call to the card gave no answer: its driver or firmware is stuck"),
-    "unopened": (Action.REBOOT, "the driver cannot open the card (unknown error): most often it has fallen off the bus"),
+    "timed-out": (
+        Action.REBOOT,
+        "a call to the card gave no answer: its driver or firmware is stuck",
+    ),
+    "unopened": (
+        Action.REBOOT,
+        "the driver cannot open the card (unknown error): most often it has fallen off the bus",
+    ),
 }
 
 
@@ -32,10 +44,17 @@ def test_answers(node: Node) -> None:
         stuck = [gpu for gpu, access in read(node.gpus, "access") if access == "timed-out"]
         fail(words, action=action, culprits=stuck, observed=node.driver.access, expected="ok")
     else:
-        assert node.driver.nvml_version  # an answer is the proof; a node without cards need not load the driver
+        assert (
+            node.driver.nvml_version
+        )  # an answer is the proof; a node without cards need not load the driver
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.answers", source="NVML return codes of nvmlInit", imported=True)
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.answers",
+    source="NVML return codes of nvmlInit",
+    imported=True,
+)
 def test_answers_nvidia_smi(node: Node) -> None:
     """Where somebody asked nvidia-smi, the driver answered it, whatever cards there are."""
     if node.complaints and node.driver.access in SILENT:
@@ -102,31 +121,50 @@ def test_flavour_is_expected(node: Node, profile: Profile) -> None:
     """The kernel module is of the flavour that the profile wants: open or proprietary."""
     flavour, wanted = node.driver.flavour, profile.driver.flavour
     if flavour != wanted:
-        fail(f"the {flavour} kernel module is loaded, the profile wants the {wanted} one", observed=flavour, expected=wanted)
+        fail(
+            f"the {flavour} kernel module is loaded, the profile wants the {wanted} one",
+            observed=flavour,
+            expected=wanted,
+        )
 
 
 @check(action=Action.FIX_CONFIG, source="NVIDIA driver installation guide")
 def test_nouveau_is_not_loaded(node: Node) -> None:
     """The nouveau driver is not loaded: it would take the cards from NVIDIA's."""
-    assert "nouveau" not in node.kernel_modules, "nouveau is loaded: blacklist it and rebuild the initramfs"
+    assert "nouveau" not in node.kernel_modules, (
+        "nouveau is loaded: blacklist it and rebuild the initramfs"
+    )
 
 
 @check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
 def test_one_gsp_firmware(node: Node) -> None:
     """All cards run the GSP firmware of the loaded driver."""
     driver = node.driver.module_version
-    others = [(gpu, version) for gpu, version in read(node.gpus, "gsp_firmware") if version != driver]
+    others = [
+        (gpu, version) for gpu, version in read(node.gpus, "gsp_firmware") if version != driver
+    ]
     if others:
         told = ", ".join(f"{gpu.label} {version}" for gpu, version in others)
-        fail(f"the GSP firmware is not the driver's {driver}: {told}", culprits=[gpu for gpu, _ in others], expected=driver)
+        fail(
+            f"the GSP firmware is not the driver's {driver}: {told}",
+            culprits=[gpu for gpu, _ in others],
+            expected=driver,
+        )
 
 
-@check(action=Action.MONITOR, needs=("driver.every_card_answers", "driver.vbios_is_expected"), impact="performance")
+@check(
+    action=Action.MONITOR,
+    needs=("driver.every_card_answers", "driver.vbios_is_expected"),
+    impact="performance",
+)
 def test_one_vbios(node: Node) -> None:
     """All cards carry one VBIOS version."""
     others = odd(read(node.gpus, "vbios"))
     if others.odd:
-        warn(f"the VBIOS differs from the other cards' {others.common}: {others.told}", culprits=others.odd)
+        warn(
+            f"the VBIOS differs from the other cards' {others.common}: {others.told}",
+            culprits=others.odd,
+        )
 
 
 @check(action=Action.MONITOR, needs="driver.every_card_answers", impact="performance")
@@ -134,7 +172,10 @@ def test_one_inforom(node: Node) -> None:
     """All cards carry one InfoROM image."""
     others = odd(read(node.gpus, "inforom"))
     if others.odd:
-        warn(f"the InfoROM differs from the other cards' {others.common}: {others.told}", culprits=others.odd)
+        warn(
+            f"the InfoROM differs from the other cards' {others.common}: {others.told}",
+            culprits=others.odd,
+        )
 
 
 @check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")

@@ -23,18 +23,31 @@ MISTAKES = {  # NVML's words for an incorrect configuration, and what mends each
 def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
     """The card's registration with the fabric is completed, and with success.
 
-    "Completed" alone is not enough: with another status than success (insufficient resources) no peer can be reached.
-    Only a card that says that it has no fabric needs the profile's word on whether it should.
+    "Completed" alone is not enough: with another status than success (insufficient resources) no
+    peer can be reached. Only a card that says that it has no fabric needs the profile's word on
+    whether it should.
     """
     state, status = gpu.fabric.state, gpu.fabric.status
     done = state == COMPLETED and not status
-    if done or profile.gpu.get("fabric") is False or (state == UNSUPPORTED and not profile.gpu.fabric):
+    if (
+        done
+        or profile.gpu.get("fabric") is False
+        or (state == UNSUPPORTED and not profile.gpu.fabric)
+    ):
         return
     words = STATES.get(state, f"{state}, unknown to this gpuscan")
     if state == COMPLETED:
-        fail(f"the fabric registration ended with NVML error {status}: see the Fabric Manager", observed=status, expected=0)
+        fail(
+            f"the fabric registration ended with NVML error {status}: see the Fabric Manager",
+            observed=status,
+            expected=0,
+        )
     else:
-        fail(f"the fabric registration is {words}: see the Fabric Manager", observed=words, expected="completed")
+        fail(
+            f"the fabric registration is {words}: see the Fabric Manager",
+            observed=words,
+            expected="completed",
+        )
 
 
 @check(
@@ -46,11 +59,18 @@ def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
 def test_health_bits_are_clear(gpu: Gpu) -> None:
     """No bit of the fabric's health mask says that bandwidth, a route or the configuration is bad."""
     health = gpu.fabric
-    asked = (("bandwidth is degraded", health.degraded_bandwidth), ("a route is unhealthy", health.route_unhealthy))
+    asked = (
+        ("bandwidth is degraded", health.degraded_bandwidth),
+        ("a route is unhealthy", health.route_unhealthy),
+    )
     for words, answer in (*asked, ("it recovers from an access timeout", health.access_timeout)):
         if answer == 1:
             fail(f"the fabric says that {words}", observed=words)
     if health.misconfigured > 1:
         unknown = (f"mistake {health.misconfigured}, unknown to this gpuscan", Action.INVESTIGATE)
         words, action = MISTAKES.get(health.misconfigured, unknown)
-        fail(f"the fabric says that the card is configured wrongly: {words}", action=action, observed=health.misconfigured)
+        fail(
+            f"the fabric says that the card is configured wrongly: {words}",
+            action=action,
+            observed=health.misconfigured,
+        )

@@ -1,7 +1,7 @@
 """InfiniBand: every port that the profile expects is there, active and at its rate."""
 
 from gpuscan import Action, Node, Port, Profile, check, fail, odd, read, warn
-from gpuscan.version import satisfies
+from gpuscan.profile.version import satisfies
 
 
 @check(action=Action.INSPECT, impact="capacity")
@@ -19,7 +19,8 @@ def test_every_port_is_there(node: Node, profile: Profile) -> None:
 def test_port_is_active(port: Port, profile: Profile) -> None:
     """The port's link is up and its subnet manager has made it active.
 
-    Where as many ports are active as the profile expects, one more that is not is a spare, and only warned of.
+    Where as many ports are active as the profile expects, one more that is not is a spare, and only
+    warned of.
     """
     state = port.state
     if state == "ACTIVE":
@@ -41,7 +42,10 @@ def _of_state(state: str, physical: str) -> tuple[str, Action]:
     if physical == "Disabled":
         return "the port is disabled by its administrator", Action.FIX_CONFIG
     if state == "DOWN":
-        return f"the port is DOWN ({physical}): no link to its far end; cable, transceiver or switch", Action.INSPECT
+        return (
+            f"the port is DOWN ({physical}): no link to its far end; cable, transceiver or switch",
+            Action.INSPECT,
+        )
     return f"the port is in the state {state}, which gpuscan does not know", Action.INVESTIGATE
 
 
@@ -55,14 +59,22 @@ def test_port_runs_at_its_rate(port: Port, profile: Profile) -> None:
     if rate < expected and not _is_spare(port, profile):
         # A port without a link shows its lowest rate, which is no reason to open the node.
         action = Action.INSPECT if port.state == "ACTIVE" else Action.FIX_CONFIG
-        fail(f"the port runs at {rate:g} of {expected:g} Gb/s", action=action, observed=rate, expected=expected)
+        fail(
+            f"the port runs at {rate:g} of {expected:g} Gb/s",
+            action=action,
+            observed=rate,
+            expected=expected,
+        )
 
 
-@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance", imported=True)
+@check(
+    action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance", imported=True
+)
 def test_no_port_is_slower_than_its_siblings(node: Node, profile: Profile) -> None:
     """Where no profile says at which rate ports run, none runs below the others of its kind.
 
-    One that does has lost lanes or a generation; several may be cabled to another network by design, and are told of.
+    One that does has lost lanes or a generation; several may be cabled to another network by
+    design, and are told of.
     """
     if profile.infiniband.get("rate_gbps") is not None:
         return
@@ -77,19 +89,29 @@ def test_no_port_is_slower_than_its_siblings(node: Node, profile: Profile) -> No
         slow = [(port, rate) for port, rate in pairs if rate < best]
         told = ", ".join(f"{port.label} {rate:g}" for port, rate in slow)
         if len(slow) == 1:
-            fail(f"one port runs below the {best:g} Gb/s of its siblings: {told}", culprits=[port for port, _ in slow])
+            fail(
+                f"one port runs below the {best:g} Gb/s of its siblings: {told}",
+                culprits=[port for port, _ in slow],
+            )
         elif slow:
             warn(
-                f"ports run below the {best:g} Gb/s of their siblings: {told}", action=Action.MONITOR, culprits=[p for p, _ in slow]
+                f"ports run below the {best:g} Gb/s of their siblings: {told}",
+                action=Action.MONITOR,
+                culprits=[p for p, _ in slow],
             )
 
 
 @check(action=Action.INSPECT, needs="infiniband.every_port_is_there", impact="capacity")
 def test_named_hcas_are_there(node: Node, profile: Profile) -> None:
     """Every HCA that the profile names has a port."""
-    absent = [name for name in profile.infiniband.hcas if name not in {port.hca for port in node.ports}]
+    absent = [
+        name for name in profile.infiniband.hcas if name not in {port.hca for port in node.ports}
+    ]
     if absent:
-        fail(f"no InfiniBand port of {', '.join(absent)}", observed=sorted(port.hca for port in node.ports))
+        fail(
+            f"no InfiniBand port of {', '.join(absent)}",
+            observed=sorted(port.hca for port in node.ports),
+        )
 
 
 @check(action=Action.FIX_CONFIG, impact="performance")
@@ -100,7 +122,11 @@ def test_firmware_is_expected(port: Port, profile: Profile) -> None:
         fail(f"firmware {version} is not {allowed}", observed=version, expected=allowed)
 
 
-@check(action=Action.MONITOR, needs=("infiniband.every_port_is_there", "infiniband.firmware_is_expected"), impact="performance")
+@check(
+    action=Action.MONITOR,
+    needs=("infiniband.every_port_is_there", "infiniband.firmware_is_expected"),
+    impact="performance",
+)
 def test_one_firmware(node: Node) -> None:
     """HCAs of one board type run one firmware version."""
     boards: dict[str, list[tuple[Port, str]]] = {}
@@ -111,7 +137,10 @@ def test_one_firmware(node: Node) -> None:
     for board, pairs in boards.items():
         others = odd(pairs)
         if others.odd:
-            warn(f"the firmware of {board} differs from {others.common}: {others.told}", culprits=others.odd)
+            warn(
+                f"the firmware of {board} differs from {others.common}: {others.told}",
+                culprits=others.odd,
+            )
 
 
 @check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="availability")
@@ -127,4 +156,8 @@ def test_no_symbol_errors_are_added(port: Port) -> None:
     """No symbol error was counted while the scan ran."""
     grown = port.symbol_errors.growth
     if grown > 0:
-        warn(f"{grown} symbol errors within the scan: cable or transceiver", observed=grown, expected=0)
+        warn(
+            f"{grown} symbol errors within the scan: cable or transceiver",
+            observed=grown,
+            expected=0,
+        )

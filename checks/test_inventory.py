@@ -12,14 +12,19 @@ from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
 def test_card_count(node: Node, profile: Profile) -> None:
     """As many cards are on PCI as the profile expects.
 
-    A card that is absent from PCI cannot be reset, and a warm reboot seldom brings it back: take the power away first.
-    Where all that are there are of another model the profile is another machine's, and no power cycle mends that.
+    A card that is absent from PCI cannot be reset, and a warm reboot seldom brings it back: take
+    the power away first. Where all that are there are of another model the profile is another
+    machine's, and no power cycle mends that.
     """
     found, expected = len(node.gpus), profile.gpu.count
     if found < expected:
         models = {model for _, model in read(node.gpus, "device_id")}
         elsewhere = models and profile.gpu.get("device_id") not in (None, *models)
-        words, action = (", none of its model: is it the right profile?", Action.FIX_CONFIG) if elsewhere else ("", None)
+        words, action = (
+            (", none of its model: is it the right profile?", Action.FIX_CONFIG)
+            if elsewhere
+            else ("", None)
+        )
         told = f"{found} of {expected} cards are on PCI: {expected - found} missing{words}"
         fail(told, action=action, observed=found, expected=expected)
     if found > expected:
@@ -34,7 +39,11 @@ def test_card_count(node: Node, profile: Profile) -> None:
 @check(action=Action.REBOOT, needs="driver.every_card_answers", impact="capacity")
 def test_counted_alike(node: Node) -> None:
     """PCI, the device files and NVML count the same cards."""
-    counts = {"PCI": len(node.gpus), "/dev": len(node.device_minors), "NVML": node.driver.nvml_count}
+    counts = {
+        "PCI": len(node.gpus),
+        "/dev": len(node.device_minors),
+        "NVML": node.driver.nvml_count,
+    }
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{where} {number}" for where, number in counts.items())
         absent = [gpu for gpu in node.gpus if gpu.access != "ok"]
@@ -54,7 +63,11 @@ def test_card_model(gpu: Gpu, profile: Profile) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, needs=("inventory.card_model", "driver.every_card_answers"), impact="capacity")
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("inventory.card_model", "driver.every_card_answers"),
+    impact="capacity",
+)
 def test_card_name(gpu: Gpu, profile: Profile) -> None:
     """The card calls itself what the profile expects, to the letter: "GH200" contains "H200"."""
     if gpu.name != profile.gpu.name:
@@ -62,15 +75,24 @@ def test_card_name(gpu: Gpu, profile: Profile) -> None:
         fail(message, observed=gpu.name, expected=profile.gpu.name)
 
 
-@check(action=Action.INVESTIGATE, needs=("inventory.card_model", "driver.every_card_answers"), impact="capacity")
+@check(
+    action=Action.INVESTIGATE,
+    needs=("inventory.card_model", "driver.every_card_answers"),
+    impact="capacity",
+)
 def test_memory_size(gpu: Gpu, profile: Profile) -> None:
     """The card has the memory that the profile expects.
 
-    Drivers keep a little more or less for themselves, hence the hundredth; a lost memory channel is far more.
+    Drivers keep a little more or less for themselves, hence the hundredth; a lost memory channel is
+    far more.
     """
     size, expected = gpu.memory_mib, profile.gpu.memory_mib
     if not 0.99 * expected <= size <= 1.01 * expected:
-        fail(f"the card has {size} MiB of memory, the profile expects {expected}", observed=size, expected=expected)
+        fail(
+            f"the card has {size} MiB of memory, the profile expects {expected}",
+            observed=size,
+            expected=expected,
+        )
 
 
 @check(action=Action.MONITOR, needs="driver.every_card_answers", impact="none")
@@ -78,7 +100,10 @@ def test_one_part_number(node: Node) -> None:
     """All cards carry one board part number."""
     others = odd(read(node.gpus, "part_number"))
     if others.odd:
-        warn(f"the board part number differs from the other cards' {others.common}: {others.told}", culprits=others.odd)
+        warn(
+            f"the board part number differs from the other cards' {others.common}: {others.told}",
+            culprits=others.odd,
+        )
 
 
 @check(action=Action.INVESTIGATE, needs="driver.every_card_answers", impact="correctness")
@@ -109,7 +134,8 @@ def _unique(pairs: list[tuple[Gpu, str]], what: str) -> None:
 def test_every_slot_is_filled(node: Node, profile: Profile) -> None:
     """A card answers in every slot that the profile names.
 
-    A silent card may not tell its slot: as many of the empty slots as there are such cards are theirs.
+    A silent card may not tell its slot: as many of the empty slots as there are such cards are
+    theirs.
     """
     seen = {name for gpu in node.gpus for name in (gpu.label, gpu.address)}
     slots = profile.gpu.slots
@@ -118,4 +144,8 @@ def test_every_slot_is_filled(node: Node, profile: Profile) -> None:
     silent = [gpu for gpu in node.gpus if gpu.address not in answering and gpu.label not in slots]
     if len(empty) > len(silent):
         told = [f"{slot} ({slots[slot]})" if isinstance(slots, dict) else slot for slot in empty]
-        fail(f"no card answers in {', '.join(told)}", observed=sorted(gpu.label for gpu in node.gpus), expected=list(slots))
+        fail(
+            f"no card answers in {', '.join(told)}",
+            observed=sorted(gpu.label for gpu in node.gpus),
+            expected=list(slots),
+        )

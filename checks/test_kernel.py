@@ -8,7 +8,10 @@ def test_gpudirect_rdma_is_there(node: Node, profile: Profile) -> None:
     """The network can reach GPU memory: through nvidia_peermem, or through dma-buf, which the open module has."""
     wanted = profile.kernel.gpudirect_rdma
     if wanted and "nvidia_peermem" not in node.kernel_modules and node.driver.flavour != "open":
-        fail("neither nvidia_peermem is loaded nor does the module offer dma-buf: modprobe nvidia_peermem", expected=True)
+        fail(
+            "neither nvidia_peermem is loaded nor does the module offer dma-buf: modprobe nvidia_peermem",
+            expected=True,
+        )
 
 
 @check(action=Action.FIX_CONFIG)

@@ -1,7 +1,9 @@
-"""GPU memory: every faulty row found a spare, none waits for a reset, and no error went uncorrected."""
+"""GPU memory: every faulty row found a spare, none waits for a reset, and no error went
+uncorrected.
+"""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
-from gpuscan.outcome import TO_REPLACE
+from gpuscan.model.outcome import TO_REPLACE
 
 GUIDE = "NVIDIA GPU memory error management guide"
 
@@ -16,7 +18,11 @@ GUIDE = "NVIDIA GPU memory error management guide"
 def test_no_row_remap_failed(gpu: Gpu) -> None:
     """Every faulty row found a spare row."""
     if gpu.remapped_rows.failed:
-        fail("a row remap failed: the bank has no spare row left, or 512 rows are remapped", observed=True, expected=False)
+        fail(
+            "a row remap failed: the bank has no spare row left, or 512 rows are remapped",
+            observed=True,
+            expected=False,
+        )
 
 
 @check(
@@ -47,7 +53,11 @@ def test_no_uncorrectable_ecc(gpu: Gpu) -> None:
     """No memory error went uncorrected since the driver was loaded."""
     errors = gpu.ecc_errors.uncorrected_volatile
     if errors:
-        fail(f"{errors} uncorrectable ECC errors since the driver was loaded", observed=errors, expected=0)
+        fail(
+            f"{errors} uncorrectable ECC errors since the driver was loaded",
+            observed=errors,
+            expected=0,
+        )
 
 
 @check(
@@ -61,7 +71,11 @@ def test_sram_threshold_is_not_exceeded(gpu: Gpu) -> None:
     """NVIDIA's threshold of uncorrectable SRAM errors is not passed."""
     if gpu.sram.threshold_exceeded:
         where = f" (in {gpu.sram.sources})" if gpu.sram.sources else ""
-        fail(f"the threshold of uncorrectable SRAM errors is passed{where}", observed=True, expected=False)
+        fail(
+            f"the threshold of uncorrectable SRAM errors is passed{where}",
+            observed=True,
+            expected=False,
+        )
 
 
 @check(
@@ -76,7 +90,11 @@ def test_no_uncorrectable_sram(gpu: Gpu) -> None:
     """No SRAM error went uncorrected since the driver was loaded."""
     errors = gpu.sram.uncorrectable_volatile
     if errors:
-        fail(f"{errors} uncorrectable SRAM errors since the driver was loaded", observed=errors, expected=0)
+        fail(
+            f"{errors} uncorrectable SRAM errors since the driver was loaded",
+            observed=errors,
+            expected=0,
+        )
 
 
 @check(
@@ -90,15 +108,28 @@ def test_rows_are_left_to_remap(gpu: Gpu, profile: Profile) -> None:
     """Fewer rows are remapped for uncorrectable errors than can be in all."""
     rows, limit = gpu.remapped_rows.uncorrectable, profile.limits.remapped_rows
     if rows >= limit:
-        fail(f"{rows} rows are remapped for uncorrectable errors, {limit} can be", observed=rows, expected=f"<{limit}")
+        fail(
+            f"{rows} rows are remapped for uncorrectable errors, {limit} can be",
+            observed=rows,
+            expected=f"<{limit}",
+        )
 
 
-@check(action=Action.MONITOR, needs="driver.every_card_answers", source=f"{GUIDE}: no threshold is set", impact="none")
+@check(
+    action=Action.MONITOR,
+    needs="driver.every_card_answers",
+    source=f"{GUIDE}: no threshold is set",
+    impact="none",
+)
 def test_every_bank_has_a_spare_row(gpu: Gpu) -> None:
     """Every memory bank has a spare row left for the next faulty one."""
     banks = gpu.spare_rows.none
     if banks:
-        warn(f"{banks} memory banks have no spare row left: the next faulty row there is an RMA", observed=banks, expected=0)
+        warn(
+            f"{banks} memory banks have no spare row left: the next faulty row there is an RMA",
+            observed=banks,
+            expected=0,
+        )
 
 
 @check(
@@ -110,9 +141,14 @@ def test_every_bank_has_a_spare_row(gpu: Gpu) -> None:
 )
 def test_few_pages_are_retired(gpu: Gpu, profile: Profile) -> None:
     """Fewer pages are retired than a card may have (cards before Ampere)."""
-    pages, limit = gpu.retired_pages.single_bit + gpu.retired_pages.double_bit, profile.limits.retired_pages
+    pages, limit = (
+        gpu.retired_pages.single_bit + gpu.retired_pages.double_bit,
+        profile.limits.retired_pages,
+    )
     if pages >= limit:
-        fail(f"{pages} pages are retired, {limit} are too many", observed=pages, expected=f"<{limit}")
+        fail(
+            f"{pages} pages are retired, {limit} are too many", observed=pages, expected=f"<{limit}"
+        )
 
 
 @check(
@@ -155,7 +191,14 @@ def test_no_memory_is_unrepairable(gpu: Gpu) -> None:
 )
 def test_no_repair_is_pending(gpu: Gpu) -> None:
     """No repair of a memory channel or a TPC waits for a reset."""
-    waiting = [name for name, on in (("memory channel", gpu.repair.channel_pending), ("TPC", gpu.repair.tpc_pending)) if on]
+    waiting = [
+        name
+        for name, on in (
+            ("memory channel", gpu.repair.channel_pending),
+            ("TPC", gpu.repair.tpc_pending),
+        )
+        if on
+    ]
     if waiting:
         fail(f"the repair of a {' and a '.join(waiting)} waits for a reset", observed=waiting)
 
@@ -183,4 +226,7 @@ def test_ecc_is_as_expected(gpu: Gpu, profile: Profile) -> None:
 def test_no_ecc_change_is_pending(gpu: Gpu) -> None:
     """No change of the ECC mode waits for a reset."""
     if gpu.ecc_mode.current != gpu.ecc_mode.pending:
-        fail(f"ECC will be {'on' if gpu.ecc_mode.pending else 'off'} after the next reset", observed=gpu.ecc_mode.pending)
+        fail(
+            f"ECC will be {'on' if gpu.ecc_mode.pending else 'off'} after the next reset",
+            observed=gpu.ecc_mode.pending,
+        )

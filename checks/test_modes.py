@@ -31,12 +31,18 @@ def test_mig_is_as_expected(gpu: Gpu, profile: Profile) -> None:
 def test_no_mig_change_is_pending(gpu: Gpu) -> None:
     """No change of the MIG mode waits for a reset."""
     if gpu.mig_mode.current != gpu.mig_mode.pending:
-        fail(f"MIG will be {'on' if gpu.mig_mode.pending else 'off'} after the next reset", observed=gpu.mig_mode.pending)
+        fail(
+            f"MIG will be {'on' if gpu.mig_mode.pending else 'off'} after the next reset",
+            observed=gpu.mig_mode.pending,
+        )
 
 
 @check(action=Action.FIX_CONFIG, needs="driver.every_card_answers")
 def test_compute_mode_is_as_expected(gpu: Gpu, profile: Profile) -> None:
     """The compute mode is the one that the profile wants: a prohibited card runs no program."""
-    mode, wanted = COMPUTE_MODES.get(gpu.compute_mode, str(gpu.compute_mode)), profile.gpu.compute_mode
+    mode, wanted = (
+        COMPUTE_MODES.get(gpu.compute_mode, str(gpu.compute_mode)),
+        profile.gpu.compute_mode,
+    )
     if mode != wanted:
         fail(f"the compute mode is {mode}", observed=mode, expected=wanted)

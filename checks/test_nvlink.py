@@ -5,12 +5,16 @@ from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 SOURCE = "DCGM: a link that is down is to be triaged; first a reset, then the hardware"
 
 
-@check(action=Action.RESET_GPU, needs="driver.every_card_answers", source=SOURCE, impact="performance")
+@check(
+    action=Action.RESET_GPU, needs="driver.every_card_answers", source=SOURCE, impact="performance"
+)
 def test_every_link_is_up(gpu: Gpu, profile: Profile) -> None:
     """As many NVLinks are up as the profile expects of this card."""
     expected = profile.gpu.nvlinks
     down = [link.number for link, active in read(gpu.nvlinks, "active") if not active]
-    up = len(gpu.nvlinks) - len(down)  # an unread one counts as up here, and makes the result unknown
+    up = len(gpu.nvlinks) - len(
+        down
+    )  # an unread one counts as up here, and makes the result unknown
     if up < expected:
         which = f" (down: {', '.join(map(str, down))})" if down else ""
         fail(f"{up} of {expected} NVLinks are up{which}", observed=up, expected=expected)
@@ -29,14 +33,26 @@ def test_as_many_as_its_siblings(node: Node) -> None:
     fewer = [(gpu, number) for gpu, number in up if number < most]
     if fewer:
         told = ", ".join(f"{gpu.label} {number}" for gpu, number in fewer)
-        fail(f"fewer NVLinks are up than on the other cards ({most}): {told}", culprits=[gpu for gpu, _ in fewer])
+        fail(
+            f"fewer NVLinks are up than on the other cards ({most}): {told}",
+            culprits=[gpu for gpu, _ in fewer],
+        )
 
 
-@check(action=Action.RESET_GPU, needs=("driver.every_card_answers", "nvlink.every_link_is_up"), source=SOURCE, impact="performance")
+@check(
+    action=Action.RESET_GPU,
+    needs=("driver.every_card_answers", "nvlink.every_link_is_up"),
+    source=SOURCE,
+    impact="performance",
+)
 def test_links_run_at_their_rate(gpu: Gpu, profile: Profile) -> None:
     """Every NVLink that is up runs at the rate that the profile expects, or above."""
     expected = profile.gpu.nvlink_rate_mb_s
-    slow = [(link.number, link.rate_mb_s) for link in gpu.nvlinks if link.active and link.rate_mb_s < expected]
+    slow = [
+        (link.number, link.rate_mb_s)
+        for link in gpu.nvlinks
+        if link.active and link.rate_mb_s < expected
+    ]
     if slow:
         told = ", ".join(f"{number} at {rate}" for number, rate in slow)
         fail(f"NVLinks run below {expected} MB/s: {told}", observed=dict(slow), expected=expected)
@@ -53,10 +69,16 @@ MANY_CRC = 100
 )
 def test_no_link_errors_are_added(gpu: Gpu) -> None:
     """No NVLink error was counted while the scan ran; totals date from the link's start and are history."""
-    grown = [(link.number, link.crc_errors.growth, link.replays.growth + link.recoveries.growth) for link in gpu.nvlinks]
+    grown = [
+        (link.number, link.crc_errors.growth, link.replays.growth + link.recoveries.growth)
+        for link in gpu.nvlinks
+    ]
     worst = [number for number, crc, _ in grown if crc >= MANY_CRC]
     some = [number for number, crc, other in grown if crc > 0 or other > 0]
     if worst:
-        fail(f"{MANY_CRC} and more NVLink CRC errors within the scan on links {', '.join(map(str, worst))}", observed=worst)
+        fail(
+            f"{MANY_CRC} and more NVLink CRC errors within the scan on links {', '.join(map(str, worst))}",
+            observed=worst,
+        )
     elif some:
         warn(f"NVLink errors within the scan on links {', '.join(map(str, some))}", observed=some)

@@ -16,7 +16,9 @@ BUSY_PERCENT = 90
 def test_answers_on_the_bus(gpu: Gpu) -> None:
     """The card answers when its PCI configuration is read."""
     if not gpu.bus.answers:
-        fail("the card is listed and reads as ones (rev ff): off the bus; if a reboot does not bring it back, cut its power")
+        fail(
+            "the card is listed and reads as ones (rev ff): off the bus; if a reboot does not bring it back, cut its power"
+        )
 
 
 @check(
@@ -30,7 +32,8 @@ def test_link_is_as_wide_as_both_ends(gpu: Gpu) -> None:
     """The PCIe link uses all the lanes that the card and its slot have."""
     if gpu.bus.narrow:
         fail(
-            f"the PCIe link runs at x{gpu.bus.width}, and both ends have more lanes: seating, riser or slot", observed=gpu.bus.width
+            f"the PCIe link runs at x{gpu.bus.width}, and both ends have more lanes: seating, riser or slot",
+            observed=gpu.bus.width,
         )
 
 
@@ -63,7 +66,11 @@ def test_busy_card_uses_its_generation(gpu: Gpu) -> None:
     busy = gpu.performance_state == 0 and gpu.busy_percent >= BUSY_PERCENT
     if busy and gpu.pcie.generation < gpu.link_generation:
         told = f"at {gpu.busy_percent} % load the PCIe link runs at generation {gpu.pcie.generation} of {gpu.link_generation}"
-        fail(f"{told}: does a setting (udev, ASPM, BIOS) hold it down?", observed=gpu.pcie.generation, expected=gpu.link_generation)
+        fail(
+            f"{told}: does a setting (udev, ASPM, BIOS) hold it down?",
+            observed=gpu.pcie.generation,
+            expected=gpu.link_generation,
+        )
 
 
 @check(
@@ -94,7 +101,11 @@ def test_runs_at_full_generation_under_load(gpu: Gpu, profile: Profile) -> None:
     generation, expected = gpu.pcie.generation, profile.gpu.pcie_generation
     loaded = gpu.processes and gpu.performance_state == 0
     if loaded and generation < expected:
-        fail(f"under load the PCIe link runs at generation {generation} of {expected}", observed=generation, expected=expected)
+        fail(
+            f"under load the PCIe link runs at generation {generation} of {expected}",
+            observed=generation,
+            expected=expected,
+        )
 
 
 @check(
@@ -107,7 +118,11 @@ def test_no_replays_are_added(gpu: Gpu) -> None:
     """No PCIe replay was counted while the scan ran."""
     grown = gpu.pcie.replays.growth
     if grown > 0:
-        warn(f"{grown} PCIe replays within the scan: the link loses packets now", observed=grown, expected=0)
+        warn(
+            f"{grown} PCIe replays within the scan: the link loses packets now",
+            observed=grown,
+            expected=0,
+        )
 
 
 @check(
@@ -123,7 +138,12 @@ def test_no_fatal_error(gpu: Gpu) -> None:
         fail(f"{total} fatal PCIe errors since boot", observed=total, expected=0)
     grown = gpu.aer.fatal.growth
     if grown > 0:
-        fail(f"{grown} fatal PCIe errors within the scan", action=Action.INSPECT, observed=grown, expected=0)
+        fail(
+            f"{grown} fatal PCIe errors within the scan",
+            action=Action.INSPECT,
+            observed=grown,
+            expected=0,
+        )
 
 
 @check(

@@ -8,15 +8,27 @@ def test_limit_is_expected(gpu: Gpu, profile: Profile) -> None:
     """The power limit in force is the one that the profile expects."""
     limit, expected = gpu.power.limit_w, profile.gpu.power_limit_w
     if limit != expected:
-        fail(f"the power limit is {limit:g} W, the profile expects {expected:g} W", observed=limit, expected=expected)
+        fail(
+            f"the power limit is {limit:g} W, the profile expects {expected:g} W",
+            observed=limit,
+            expected=expected,
+        )
 
 
-@check(action=Action.FIX_CONFIG, needs=("driver.every_card_answers", "power.limit_is_expected"), impact="performance")
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.every_card_answers", "power.limit_is_expected"),
+    impact="performance",
+)
 def test_limit_is_not_lowered(gpu: Gpu) -> None:
     """The power limit in force is not below the card's default."""
     limit, default = gpu.power.limit_w, gpu.power.default_limit_w
     if limit < default:
-        warn(f"the power limit is lowered to {limit:g} W from {default:g} W", observed=limit, expected=default)
+        warn(
+            f"the power limit is lowered to {limit:g} W from {default:g} W",
+            observed=limit,
+            expected=default,
+        )
 
 
 @check(

@@ -1,7 +1,7 @@
 """Recovery: the driver's own word on what a card needs (NVML field 230, driver R565 and newer)."""
 
 from gpuscan import Action, Gpu, check, fail, warn
-from gpuscan.outcome import RECOVERY_ACTIONS
+from gpuscan.model.outcome import RECOVERY_ACTIONS
 
 WORDS = {
     1: "GPU reset",
@@ -23,7 +23,8 @@ WORDS = {
 def test_no_action_is_wanted(gpu: Gpu) -> None:
     """The driver asks for no recovery action.
 
-    It is set with every counter at 0, too: a card that Xid 95 has put out of use shows nothing else.
+    It is set with every counter at 0, too: a card that Xid 95 has put out of use shows nothing
+    else.
     """
     wanted = gpu.recovery_action
     if not wanted:

@@ -17,13 +17,18 @@ DOWN = ("failed", "activating")
 def test_runs(service: Service) -> None:
     """The service runs, if it is one that the cards or their network need.
 
-    One that is only inactive may not be wanted here: a node without NVSwitches needs no Fabric Manager.
+    One that is only inactive may not be wanted here: a node without NVSwitches needs no Fabric
+    Manager.
     """
     if service.active not in (*DOWN, "inactive"):
         return
     why = f" ({service.result})" if service.result else ""
     needed = OURS.get(service.label)
     if needed and service.active in DOWN:
-        fail(f"the service is {service.active}{why}; {needed}", observed=service.active, expected="active")
+        fail(
+            f"the service is {service.active}{why}; {needed}",
+            observed=service.active,
+            expected="active",
+        )
     elif needed or service.active == "failed":
         warn(f"the service is {service.active}{why}", observed=service.active, expected="active")

@@ -1,4 +1,6 @@
-"""After a swap: the named part is another and no other is, it fits, it is not worn, and the old fault went with the old part."""
+"""After a swap: the named part is another and no other is, it fits, it is not worn, and the old
+fault went with the old part.
+"""
 
 from gpuscan import Action, Change, Profile, check, fail, read, warn
 
@@ -29,9 +31,14 @@ def test_no_part_is_missing(change: Change) -> None:
     if change.what != "missing":
         return
     if change.moved_to:
-        fail(f"the slot is empty: its {NOUNS[change.kind]} ({change.identity_before}) is now in {change.moved_to}")
+        fail(
+            f"the slot is empty: its {NOUNS[change.kind]} ({change.identity_before}) is now in {change.moved_to}"
+        )
     else:
-        fail(f"no {NOUNS[change.kind]} is here after the swap; before it was {change.identity_before}", observed="missing")
+        fail(
+            f"no {NOUNS[change.kind]} is here after the swap; before it was {change.identity_before}",
+            observed="missing",
+        )
 
 
 @check(action=Action.FIX_CONFIG, needs=PROVEN, source=POLICY, shared=False, kinds=PARTS)
@@ -41,10 +48,18 @@ def test_the_named_part_changed(change: Change) -> None:
         return
     if change.what == "moved":
         where = change.moved_from
-        fail(f"the {NOUNS[change.kind]} was to be a new one and is that of {where} ({change.identity}){_exchange(change)}")
+        fail(
+            f"the {NOUNS[change.kind]} was to be a new one and is that of {where} ({change.identity}){_exchange(change)}"
+        )
     else:
-        told = f"the {NOUNS[change.kind]} was to be replaced and is the one it was ({change.identity})"
-        fail(f"{told}: was another one pulled, or none?", observed=change.identity, expected="another part")
+        told = (
+            f"the {NOUNS[change.kind]} was to be replaced and is the one it was ({change.identity})"
+        )
+        fail(
+            f"{told}: was another one pulled, or none?",
+            observed=change.identity,
+            expected="another part",
+        )
 
 
 @check(action=Action.FIX_CONFIG, needs=PROVEN, source=POLICY, shared=False, kinds=PARTS)
@@ -54,7 +69,9 @@ def test_no_other_part_changed(change: Change) -> None:
         return
     noun = NOUNS[change.kind]
     if change.everywhere:
-        fail("every card is another one: if the baseboard or the tray was replaced, --expect baseboard or tray says so")
+        fail(
+            "every card is another one: if the baseboard or the tray was replaced, --expect baseboard or tray says so"
+        )
     elif change.what == "moved":
         told = f"the {noun} of {change.moved_from} is here ({change.identity}){_exchange(change)}"
         fail(f"{told}; before it was {change.identity_before}")
@@ -89,7 +106,11 @@ def test_firmware_fits(change: Change) -> None:
     for one, value in read(change.versions, "value"):
         if value != one.usual:
             say = warn if one.label == "InfoROM" else fail
-            say(f"{one.label} {value}, where {one.whose} {one.usual}", observed=value, expected=one.usual)
+            say(
+                f"{one.label} {value}, where {one.whose} {one.usual}",
+                observed=value,
+                expected=one.usual,
+            )
 
 
 @check(
@@ -108,9 +129,15 @@ def test_is_of_the_same_kind(change: Change) -> None:
     for one, value in read(change.marks, "value"):
         if value.lower() == one.usual.lower():
             continue
-        revision = one.label == "part number" and value.rpartition("-")[0] == one.usual.rpartition("-")[0]
+        revision = (
+            one.label == "part number" and value.rpartition("-")[0] == one.usual.rpartition("-")[0]
+        )
         say = warn if revision and change.kind == "gpu" and "list" not in one.whose else fail
-        say(f"{one.label} {value}, where {one.whose} {one.usual}", observed=value, expected=one.usual)
+        say(
+            f"{one.label} {value}, where {one.whose} {one.usual}",
+            observed=value,
+            expected=one.usual,
+        )
 
 
 @check(
@@ -126,17 +153,35 @@ def test_new_card_is_not_worn(change: Change) -> None:
     counts = [(one.label, value) for one, value in read(change.wear, "value") if value]
     heavy = [f"{value} {label}" for label, value in counts if label != CORRECTED]
     if heavy:
-        fail(f"the card is not new: {', '.join(heavy)} in its life", observed=dict(counts), expected=0)
+        fail(
+            f"the card is not new: {', '.join(heavy)} in its life",
+            observed=dict(counts),
+            expected=0,
+        )
     for label, value in counts:
         if label == CORRECTED:
-            warn(f"{label} in the card's life: {value}", action=Action.MONITOR, observed=value, expected=0)
+            warn(
+                f"{label} in the card's life: {value}",
+                action=Action.MONITOR,
+                observed=value,
+                expected=0,
+            )
 
 
-@check(action=Action.REPLACE, needs=PROVEN, source="the list that --known-bad names", shared=False, kinds=PARTS)
+@check(
+    action=Action.REPLACE,
+    needs=PROVEN,
+    source="the list that --known-bad names",
+    shared=False,
+    kinds=PARTS,
+)
 def test_is_not_known_to_be_bad(change: Change) -> None:
     """The part is not on the list of those that are known to be bad."""
     if change.known_bad:
-        fail(f"the {NOUNS[change.kind]} is on the list of known bad parts ({change.identity})", observed=change.identity)
+        fail(
+            f"the {NOUNS[change.kind]} is on the list of known bad parts ({change.identity})",
+            observed=change.identity,
+        )
 
 
 @check(
@@ -154,7 +199,11 @@ def test_settings_are_back(change: Change, profile: Profile) -> None:
     """
     for one, value in read(change.settings, "value"):
         if value != one.usual and profile.gpu.get(PROFILED.get(one.label, "")) is None:
-            fail(f"{one.label} is {value}, {one.whose} {one.usual}", observed=value, expected=one.usual)
+            fail(
+                f"{one.label} is {value}, {one.whose} {one.usual}",
+                observed=value,
+                expected=one.usual,
+            )
 
 
 @check(
@@ -169,7 +218,11 @@ def test_port_has_its_former_rate(change: Change) -> None:
     """The port's link runs at the rate that it had before, or above."""
     for one, value in read(change.rate, "value"):
         if value < one.usual:
-            fail(f"the port runs at {value:g} Gb/s, before at {one.usual:g} Gb/s", observed=value, expected=one.usual)
+            fail(
+                f"the port runs at {value:g} Gb/s, before at {one.usual:g} Gb/s",
+                observed=value,
+                expected=one.usual,
+            )
 
 
 @check(
@@ -181,11 +234,15 @@ def test_port_has_its_former_rate(change: Change) -> None:
 )
 def test_cable_leads_where_it_did(change: Change) -> None:
     """The cable's far end is the one it was."""
-    now, was = (words.removeprefix("far end ") for words in (change.identity, change.identity_before))
+    now, was = (
+        words.removeprefix("far end ") for words in (change.identity, change.identity_before)
+    )
     if change.what == "moved":
         crossed = change.moved_from == change.moved_to
         pair = (
-            f": the cables of {change.label} and {change.moved_from} are crossed" if crossed else f", that of {change.moved_from}"
+            f": the cables of {change.label} and {change.moved_from} are crossed"
+            if crossed
+            else f", that of {change.moved_from}"
         )
         fail(f"the cable leads to {now}{pair}", observed=now, expected=was)
     elif change.what == "replaced":
@@ -205,9 +262,15 @@ def test_the_old_fault_is_gone(change: Change) -> None:
     if not (change.kind == "cable" or change.new):
         return  # nothing is new here, and the fault itself is told
     for fault in change.faults_left:
-        named = {"nic": "the slot, the riser or the cable", "cable": "the adapter, the transceiver or the switch's port"}
+        named = {
+            "nic": "the slot, the riser or the cable",
+            "cable": "the adapter, the transceiver or the switch's port",
+        }
         where = named.get(change.kind, "the slot, the baseboard or a cable")
-        fail(f"the same fault as before the swap ({fault}): it is not the part, look at {where}", observed=fault)
+        fail(
+            f"the same fault as before the swap ({fault}): it is not the part, look at {where}",
+            observed=fault,
+        )
 
 
 @check(
@@ -220,13 +283,22 @@ def test_the_old_fault_is_gone(change: Change) -> None:
 )
 def test_lifetime_counts_did_not_fall(change: Change) -> None:
     """The counts that a card keeps over its life are not below what they were."""
-    fallen = [f"{one.label} {one.usual} -> {value}" for one, value in read(change.counters, "value") if value < one.usual]
+    fallen = [
+        f"{one.label} {one.usual} -> {value}"
+        for one, value in read(change.counters, "value")
+        if value < one.usual
+    ]
     if fallen:
         told = f"the card kept its serial number and lost its history: {', '.join(fallen)}"
         fail(f"{told}; was its InfoROM written anew, or its serial number copied?", observed=fallen)
 
 
-@check(action=Action.MONITOR, source="names are given by people, parts are not", impact="none", kinds=("node",))
+@check(
+    action=Action.MONITOR,
+    source="names are given by people, parts are not",
+    impact="none",
+    kinds=("node",),
+)
 def test_node_keeps_its_name(change: Change) -> None:
     """The node is called as before."""
     for one, value in read(change.marks, "value"):
@@ -235,9 +307,18 @@ def test_node_keeps_its_name(change: Change) -> None:
             warn(f"the node was renamed: {value}, before {one.usual}{known}", observed=value)
 
 
-@check(action=Action.MONITOR, source="a BIOS resets its settings when it is written", impact="performance", kinds=("node",))
+@check(
+    action=Action.MONITOR,
+    source="a BIOS resets its settings when it is written",
+    impact="performance",
+    kinds=("node",),
+)
 def test_bios_is_the_one_it_was(change: Change) -> None:
     """The node's BIOS is of the version that it was."""
     for one, value in read(change.versions, "value"):
         if value != one.usual and not change.allowed:
-            warn(f"{one.label} {value}, before {one.usual}: compare its settings", observed=value, expected=one.usual)
+            warn(
+                f"{one.label} {value}, before {one.usual}: compare its settings",
+                observed=value,
+                expected=one.usual,
+            )

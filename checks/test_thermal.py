@@ -2,21 +2,41 @@
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
-SOURCE = "NVML clocks event reasons; NVIDIA GPU debug guidelines: cooling and power supply, not the card"
+SOURCE = (
+    "NVML clocks event reasons; NVIDIA GPU debug guidelines: cooling and power supply, not the card"
+)
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
+@check(
+    action=Action.INSPECT,
+    needs="driver.every_card_answers",
+    source=SOURCE,
+    impact="performance",
+    jobs=True,
+)
 def test_no_hardware_slowdown(gpu: Gpu) -> None:
     """The card is not slowed down by its temperature."""
     if gpu.clock_reasons.hw_thermal:
-        fail(f"hardware thermal slowdown{_warmth(gpu)}: airflow, heat sink or cold plate", observed="hw_thermal")
+        fail(
+            f"hardware thermal slowdown{_warmth(gpu)}: airflow, heat sink or cold plate",
+            observed="hw_thermal",
+        )
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="performance", jobs=True)
+@check(
+    action=Action.INSPECT,
+    needs="driver.every_card_answers",
+    source=SOURCE,
+    impact="performance",
+    jobs=True,
+)
 def test_no_power_brake(gpu: Gpu) -> None:
     """The server's power brake is not on."""
     if gpu.clock_reasons.power_brake:
-        fail("the power brake is on: power supplies, power cabling or the rack's limit", observed="power_brake")
+        fail(
+            "the power brake is on: power supplies, power cabling or the rack's limit",
+            observed="power_brake",
+        )
 
 
 @check(
@@ -30,10 +50,20 @@ def test_core_is_below_its_limit(gpu: Gpu) -> None:
     """The core is cooler than the temperature at which the card slows itself down."""
     now, limit = gpu.temperature.core_c, gpu.temperature.slowdown_c
     if now >= limit:
-        fail(f"the core is at {now} °C, the card slows down at {limit}", observed=now, expected=f"<{limit}")
+        fail(
+            f"the core is at {now} °C, the card slows down at {limit}",
+            observed=now,
+            expected=f"<{limit}",
+        )
 
 
-@check(action=Action.INSPECT, needs="driver.every_card_answers", source=SOURCE, impact="correctness", jobs=True)
+@check(
+    action=Action.INSPECT,
+    needs="driver.every_card_answers",
+    source=SOURCE,
+    impact="correctness",
+    jobs=True,
+)
 def test_memory_is_below_its_limit(gpu: Gpu) -> None:
     """The memory is cooler than the highest temperature that it is made for."""
     now, limit = gpu.temperature.memory_c, gpu.temperature.memory_max_c
@@ -58,7 +88,10 @@ def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
     hot = [(gpu, now) for gpu, now in warm if now - coolest > limit]
     if hot:
         told = ", ".join(f"{gpu.label} {now}" for gpu, now in hot)
-        warn(f"warmer than the coolest card ({coolest} °C) by more than {limit} °C: {told}", culprits=[gpu for gpu, _ in hot])
+        warn(
+            f"warmer than the coolest card ({coolest} °C) by more than {limit} °C: {told}",
+            culprits=[gpu for gpu, _ in hot],
+        )
 
 
 @check(
@@ -70,7 +103,10 @@ def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
 def test_no_software_slowdown(gpu: Gpu) -> None:
     """The driver does not slow the card down for its temperature."""
     if gpu.clock_reasons.sw_thermal:
-        warn(f"software thermal slowdown{_warmth(gpu)}: the room or the airflow", observed="sw_thermal")
+        warn(
+            f"software thermal slowdown{_warmth(gpu)}: the room or the airflow",
+            observed="sw_thermal",
+        )
 
 
 def _warmth(gpu: Gpu) -> str:

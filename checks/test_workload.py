@@ -21,12 +21,19 @@ NODE_ERRORS = {
 }
 
 
-@check(action=Action.FIX_CONFIG, source="CUDA driver API: error codes", impact="availability", imported=True)
+@check(
+    action=Action.FIX_CONFIG,
+    source="CUDA driver API: error codes",
+    impact="availability",
+    imported=True,
+)
 def test_cuda_starts(node: Node) -> None:
     """No program was refused by CUDA for a reason that lies in the node."""
     codes = dict.fromkeys(error.code for error in node.app_errors)
     for code in codes:
-        action, words = NODE_ERRORS.get(code, (Action.RESTART_APP, "a program failed by its own fault, or for want of memory"))
+        action, words = NODE_ERRORS.get(
+            code, (Action.RESTART_APP, "a program failed by its own fault, or for want of memory")
+        )
         say = warn if action is Action.RESTART_APP else fail
         say(f"error {code}: {words}", action=action, observed=code)
 
@@ -36,4 +43,8 @@ def test_no_program_computes(gpu: Gpu) -> None:
     """No program computes on the card."""
     pids = [process.pid for process in gpu.processes]
     if pids:
-        fail(f"programs compute on the card (pid {', '.join(map(str, pids))})", observed=len(pids), expected=0)
+        fail(
+            f"programs compute on the card (pid {', '.join(map(str, pids))})",
+            observed=len(pids),
+            expected=0,
+        )

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gpuscan.facts import BurnTest, Change, Gpu, Incident, Node, Port, Service
-    from gpuscan.lens import odd, read
-    from gpuscan.outcome import Action
+    from gpuscan.engine.lens import odd, read
+    from gpuscan.engine.suite import check, fail, warn
+    from gpuscan.model import BurnTest, Change, Gpu, Incident, Node, Port, Service
+    from gpuscan.model.outcome import Action
     from gpuscan.profile import Profile
-    from gpuscan.suite import check, fail, warn
 
 __all__ = [
     "Action",
@@ -29,25 +29,27 @@ __all__ = [
 ]
 
 _HOME = {
-    "Action": "gpuscan.outcome",
-    "BurnTest": "gpuscan.facts",
-    "Change": "gpuscan.facts",
-    "Gpu": "gpuscan.facts",
-    "Incident": "gpuscan.facts",
-    "Node": "gpuscan.facts",
-    "Port": "gpuscan.facts",
+    "Action": "gpuscan.model.outcome",
+    "BurnTest": "gpuscan.model",
+    "Change": "gpuscan.model",
+    "Gpu": "gpuscan.model",
+    "Incident": "gpuscan.model",
+    "Node": "gpuscan.model",
+    "Port": "gpuscan.model",
     "Profile": "gpuscan.profile",
-    "Service": "gpuscan.facts",
-    "check": "gpuscan.suite",
-    "fail": "gpuscan.suite",
-    "odd": "gpuscan.lens",
-    "read": "gpuscan.lens",
-    "warn": "gpuscan.suite",
+    "Service": "gpuscan.model",
+    "check": "gpuscan.engine.suite",
+    "fail": "gpuscan.engine.suite",
+    "odd": "gpuscan.engine.lens",
+    "read": "gpuscan.engine.lens",
+    "warn": "gpuscan.engine.suite",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Import what a check module asks for, and nothing before that: start-up is part of the design."""
+    """Import what a check module asks for, and nothing before that: start-up is part of the
+    design.
+    """
     if name not in _HOME:
         raise AttributeError(f"module 'gpuscan' has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,6 @@
-"""The start: a live command begins its scan before anything heavy is imported, then the command line takes over."""
+"""The start: a live command begins its scan before anything heavy is imported, then the command
+line takes over.
+"""
 
 import gc
 import os
@@ -6,14 +8,25 @@ import signal
 import sys
 
 LIVE = ("run", "collect", "info", "doctor")
-NOT_ALL = ("--no-cables", "--replay", "--root", "--driver-root", "--deadline", "--gpus", "--help", "-h")
+NOT_ALL = (
+    "--no-cables",
+    "--replay",
+    "--root",
+    "--driver-root",
+    "--deadline",
+    "--gpus",
+    "--help",
+    "-h",
+)
 
 
 def main() -> None:
     """Run gpuscan."""
     _hold_the_standard_streams()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a scan to end, it ends the program and needs no traceback
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # without a scan to end, it ends the program and needs no traceback
     gc.disable()  # one short run; collecting its garbage would cost more than it frees
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
@@ -25,17 +38,17 @@ def main() -> None:
         _answer_at_once(arguments[1:])
     scanner = None
     if _scans_all_of_this_machine(arguments):
-        from gpuscan.source.scanner import Request, Scanner
+        from gpuscan.live.scanner import Request, Scanner
 
         scanner = Scanner(Request(cables=arguments[0] == "collect"))
-    from gpuscan.cli import leave, start
+    from gpuscan.cli.app import leave, start
 
     leave(start(scanner))
 
 
 def _answer_at_once(arguments: list[str]) -> None:
     """Answer `status` without the command line; what is more than plain words is left to it."""
-    from gpuscan.status import told
+    from gpuscan.state.status import told
 
     try:
         code = told(arguments)
@@ -46,16 +59,20 @@ def _answer_at_once(arguments: list[str]) -> None:
 
 
 def _hold_the_standard_streams() -> None:
-    """Where one is closed, keep its number taken: the next file opened would get it, and whatever is printed there."""
+    """Where one is closed, keep its number taken: the next file opened would get it, and whatever
+    is printed there.
+    """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # print() and typer would turn to stdout
+        sys.stderr = open(2, "w", closefd=False)  # print() and typer would turn to stdout  # noqa: SIM115
 
 
 def _scans_all_of_this_machine(arguments: list[str]) -> bool:
-    """Guess from the bare words. Whatever changes what is read begins its scan later, when it has been understood."""
+    """Guess from the bare words. Whatever changes what is read begins its scan later, when it has
+    been understood.
+    """
     others = any(word.startswith(NOT_ALL) for word in arguments)
     return bool(arguments) and arguments[0] in LIVE and not others
 

@@ -26,7 +26,9 @@ class RecordingError(GpuscanError):
 
 
 def complain(text: str) -> None:
-    """Tell people on standard error, in UTF-8 whatever the locale; where that cannot be written nobody is to hear it."""
+    """Tell people on standard error, in UTF-8 whatever the locale; where that cannot be written
+    nobody is to hear it.
+    """
     try:
         sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape"))
         sys.stderr.flush()
@@ -35,12 +37,16 @@ def complain(text: str) -> None:
 
 
 def mute(number: int = 1) -> None:
-    """Send a standard stream nowhere: what is left in its buffer can reach nobody, and the flush at exit must not complain."""
+    """Send a standard stream nowhere: what is left in its buffer can reach nobody, and the flush
+    at exit must not complain.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def near_misses(word: str, known: "list[str]", what: str) -> str:
-    """Return a hint that names what *word* may have meant, or all that is known when nothing is close."""
+    """Return a hint that names what *word* may have meant, or all that is known when nothing is
+    close.
+    """
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=3, cutoff=0.5)

@@ -1,7 +1,9 @@
-"""The same checks under plain pytest, for authors and CI: `pytest -p gpuscan.pytest_plugin checks/ --gpuscan-replay FILE`.
+"""The same checks under plain pytest, for authors and CI: `pytest -p gpuscan.pytest_plugin checks/
+--gpuscan-replay FILE`.
 
-Named with -p and no entry point, so that no stranger's test run meets it; it acts on functions marked with @check only.
-A check that needs others must be judged with them, so the whole judgement is made once, and each result is a test.
+Named with -p and no entry point, so that no stranger's test run meets it; it acts on functions
+marked with @check only. A check that needs others must be judged with them, so the whole judgement
+is made once, and each result is a test.
 """
 
 import os
@@ -10,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from gpuscan import commands, judging, suite
+from gpuscan.engine import judging, suite
 from gpuscan.errors import GpuscanError
-from gpuscan.outcome import Result, Status
+from gpuscan.files import bundled
+from gpuscan.importers.load import opened
+from gpuscan.model.outcome import Result, Status
 
 
 class CheckFailed(Exception):
@@ -22,17 +26,27 @@ class CheckFailed(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("gpuscan")
-    group.addoption("--gpuscan-replay", metavar="FILE|demo", help="the recording that the checks judge")
-    group.addoption("--gpuscan-profile", metavar="NAME|FILE", default="auto", help="what it is judged by")
+    group.addoption(
+        "--gpuscan-replay", metavar="FILE|demo", help="the recording that the checks judge"
+    )
+    group.addoption(
+        "--gpuscan-profile", metavar="NAME|FILE", default="auto", help="what it is judged by"
+    )
 
 
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> "pytest.Item | None":
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> "pytest.Item | None":
     """Take the functions that carry a check; everything else is pytest's own business."""
-    if not name.startswith("test_") or not isinstance(getattr(obj, "__gpuscan__", None), suite.Mark):
+    if not name.startswith("test_") or not isinstance(
+        getattr(obj, "__gpuscan__", None), suite.Mark
+    ):
         return None
     area = collector.path.stem.removeprefix("test_")
     line = getattr(getattr(obj, "__code__", None), "co_firstlineno", 1) - 1
-    item: CheckItem = CheckItem.from_parent(collector, name=name, check=f"{area}.{name.removeprefix('test_')}", line=line)
+    item: CheckItem = CheckItem.from_parent(
+        collector, name=name, check=f"{area}.{name.removeprefix('test_')}", line=line
+    )
     return item
 
 
@@ -56,15 +70,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _results(replay: str, profile: str, items: "list[CheckItem]") -> dict[str, list[Result]]:
-    """Judge as `gpuscan run --replay` does, by the bundled checks and all those in the folders of *items*.
+    """Judge as `gpuscan run --replay` does, by the bundled checks and all those in the folders of
+    *items*.
 
-    A check on what changed has an empty list, for one recording alone is compared with nothing; so has one on
-    imported texts, and one on a burn-in where there was none.
+    A check on what changed has an empty list, for one recording alone is compared with nothing; so
+    has one on imported texts, and one on a burn-in where there was none.
     """
-    folders = {os.path.realpath(item.path.parent) for item in items} - {os.path.realpath(suite.bundled("checks"))}
+    folders = {os.path.realpath(item.path.parent) for item in items} - {
+        os.path.realpath(bundled("checks"))
+    }
     plan = judging.prepare(judging.Wanted(profile=profile, checks=sorted(folders)))
-    by_check: dict[str, list[Result]] = {one.id: [] for one in plan.checks if one.subject in OF_ANOTHER_INPUT or one.mark.imported}
-    for result in judging.judged(commands.opened(replay), replay, plan).results:
+    by_check: dict[str, list[Result]] = {
+        one.id: [] for one in plan.checks if one.subject in OF_ANOTHER_INPUT or one.mark.imported
+    }
+    for result in judging.judged(opened(replay), replay, plan).results:
         by_check.setdefault(result.check, []).append(result)
     return by_check
 
@@ -76,7 +95,9 @@ def _split(item: pytest.Item, results: dict[str, list[Result]]) -> Iterator[pyte
     parent: Any = item.parent
     for result in results[item.check]:
         name = f"{item.name}[{result.subject}]"
-        new: CheckItem = CheckItem.from_parent(parent, name=name, check=item.check, line=item.line, result=result)
+        new: CheckItem = CheckItem.from_parent(
+            parent, name=name, check=item.check, line=item.line, result=result
+        )
         if result.status is Status.SKIP:
             new.add_marker(pytest.mark.skip(reason=result.reason))
         yield new
@@ -85,7 +106,9 @@ def _split(item: pytest.Item, results: dict[str, list[Result]]) -> Iterator[pyte
 class CheckItem(pytest.Item):
     """One check, before it is judged, or one result of it after."""
 
-    def __init__(self, *, check: str, line: int, result: Result | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, check: str, line: int, result: Result | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.check, self.line, self.result = check, line, result
 
@@ -93,18 +116,29 @@ class CheckItem(pytest.Item):
         """Tell pytest what became of the check: unknown is a failure, too."""
         result = self.result
         if result is None:
-            raise CheckFailed(f"{self.path}: gpuscan loads no such check: its modules are named test_*.py and hold plain functions")
+            raise CheckFailed(
+                f"{self.path}: gpuscan loads no such check: its modules are named test_*.py and hold plain functions"
+            )
         for finding in result.findings:
-            self.add_report_section("call", finding.severity.value, f"{finding.message} ({finding.action.value})")
+            self.add_report_section(
+                "call", finding.severity.value, f"{finding.message} ({finding.action.value})"
+            )
         if result.status in (Status.FAIL, Status.UNKNOWN):
-            said = [f"{finding.severity.value}: {finding.message} -> {finding.action.value}" for finding in result.findings]
+            said = [
+                f"{finding.severity.value}: {finding.message} -> {finding.action.value}"
+                for finding in result.findings
+            ]
             reason = [f"{result.status.value}: {result.reason}"] if result.reason else []
             crash = [result.traceback] if result.traceback else []
             raise CheckFailed("\n".join([*reason, *said, *_evidence(result), *crash]))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show what the check said; a traceback would only show this file."""
-        return str(excinfo.value) if isinstance(excinfo.value, CheckFailed) else super().repr_failure(excinfo, style)
+        return (
+            str(excinfo.value)
+            if isinstance(excinfo.value, CheckFailed)
+            else super().repr_failure(excinfo, style)
+        )
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """Name the test in pytest's listing."""
@@ -113,4 +147,6 @@ class CheckItem(pytest.Item):
 
 def _evidence(result: Result) -> list[str]:
     lines = [f"  {evidence.fact} = {evidence.value}" for evidence in result.evidence]
-    return lines + [f"  {path} was not read ({unread.kind}: {unread.text})" for path, unread in result.unread]
+    return lines + [
+        f"  {path} was not read ({unread.kind}: {unread.text})" for path, unread in result.unread
+    ]

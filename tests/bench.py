@@ -1,4 +1,6 @@
-"""The ratios of the design's section 10, measured against each other in one run; absolute times mean nothing here."""
+"""The ratios of the design's section 10, measured against each other in one run; absolute times
+mean nothing here.
+"""
 
 import compileall
 import os
@@ -11,12 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from logs import write_journal
+from paths import RECORDINGS, ROOT
 
-from gpuscan import collectors, commands, profile, suite
-from gpuscan.verdict import Case, judge
+from gpuscan import collectors, profile
+from gpuscan.engine import suite
+from gpuscan.engine.verdict import Case, judge
+from gpuscan.files import bundled
+from gpuscan.importers.load import opened
 
-HERE = Path(__file__).resolve().parent
-EIGHT = HERE / "recordings" / "h100-8x-ib.json.gz"
+EIGHT = RECORDINGS / "h100-8x-ib.json.gz"
 ROUNDS = 15
 GIGABYTE = 1_000_000_000
 LOGS = {1_000_000: ROUNDS, 100_000_000: ROUNDS, GIGABYTE: 7}  # bytes of a journal: rounds
@@ -43,23 +48,29 @@ def ratio(name: str, limit: float, first: Callable[[], float], second: Callable[
     """Print one ratio beside its limit; return whether it holds."""
     ours, theirs = interleaved(first, second)
     holds = ours <= limit * theirs
-    print(f"{name:<46}{ours / theirs:6.2f} (at most {limit:g}; {ours:.0f} / {theirs:.0f} ms) {'ok' if holds else 'TOO SLOW'}")
+    print(
+        f"{name:<46}{ours / theirs:6.2f} (at most {limit:g}; {ours:.0f} / {theirs:.0f} ms) {'ok' if holds else 'TOO SLOW'}"
+    )
     return holds
 
 
 def judged_per_second() -> float:
-    """Return how many eight-card recordings one core judges in a second, reading the file included."""
-    checks = suite.load([suite.bundled("checks")])
+    """Return how many eight-card recordings one core judges in a second, reading the file
+    included.
+    """
+    checks = suite.load([bundled("checks")])
     chosen = profile.load("h100-8x")
     start, number = time.process_time(), 0
     while time.process_time() - start < 3:
-        judge(Case(collectors.node(commands.opened(str(EIGHT))), chosen, checks))
+        judge(Case(collectors.node(opened(str(EIGHT))), chosen, checks))
         number += 1
     return number / (time.process_time() - start)
 
 
 def log_ratio(gpuscan: str, folder: Path, size: int, rounds: int) -> bool:
-    """Print what `log` takes beside grep's count on one journal, and the most memory that it and its children held."""
+    """Print what `log` takes beside grep's count on one journal, and the most memory that it and
+    its children held.
+    """
     journal = folder / "journal.log"
     write_journal(journal, size)
     ours, theirs, most_kib = [], [], 0
@@ -75,19 +86,25 @@ def log_ratio(gpuscan: str, folder: Path, size: int, rounds: int) -> bool:
     holds = ratio_ <= 2 or size < GIGABYTE  # below, most of it is the start
     name = f"log, {size / 1e6:.0f} MB of journal / grep -c"
     told = f"{statistics.median(ours):.0f} / {statistics.median(theirs):.0f} ms, {most_kib / 1024:.0f} MiB"
-    print(f"{name:<46}{ratio_:6.2f} (a gigabyte: at most 2; {told}) {'ok' if holds else 'TOO SLOW'}")
+    print(
+        f"{name:<46}{ratio_:6.2f} (a gigabyte: at most 2; {told}) {'ok' if holds else 'TOO SLOW'}"
+    )
     return holds
 
 
 def measured(*command: str) -> tuple[float, int]:
-    """Run a command; return its wall time in ms, and the KiB that the largest of it and its children held at most.
+    """Run a command; return its wall time in ms, and the KiB that the largest of it and its
+    children held at most.
 
-    Its output goes into a pipe: where it goes to /dev/null grep ends with the first line that it finds.
+    Its output goes into a pipe: where it goes to /dev/null grep ends with the first line that it
+    finds.
     """
     code = "import resource, subprocess, sys, time\n"
     code += "start = time.perf_counter(); subprocess.run(sys.argv[1:], capture_output=True)\n"
     code += "print((time.perf_counter() - start) * 1000, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
+    )
     took, kib = done.stdout.split()
     return float(took), int(kib)
 
@@ -95,16 +112,23 @@ def measured(*command: str) -> tuple[float, int]:
 def main() -> int:
     """Measure everything that exists by now, with compiled bytecode as any installation has it."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    compileall.compile_dir(HERE.parent / "gpuscan", quiet=1)
+    compileall.compile_dir(ROOT / "gpuscan", quiet=1)
     python = sys.executable
     gpuscan = os.path.join(os.path.dirname(python), "gpuscan")
     base = wall_ms(python, "-c", "import typer, yaml, json")
     good = [
-        ratio("run --replay of eight cards, JSON", 1.5, wall_ms(gpuscan, "run", "--replay", str(EIGHT), "--format", "json"), base),
+        ratio(
+            "run --replay of eight cards, JSON",
+            1.5,
+            wall_ms(gpuscan, "run", "--replay", str(EIGHT), "--format", "json"),
+            base,
+        ),
     ]
     rate = judged_per_second()
     good.append(rate >= 100)
-    print(f"{'judge, recordings a second on one core':<46}{rate:6.0f} (at least 100) {'ok' if good[-1] else 'TOO SLOW'}")
+    print(
+        f"{'judge, recordings a second on one core':<46}{rate:6.0f} (at least 100) {'ok' if good[-1] else 'TOO SLOW'}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         good += [log_ratio(gpuscan, Path(folder), size, rounds) for size, rounds in LOGS.items()]
     if _has_driver():
@@ -123,7 +147,12 @@ def _live(gpuscan: str) -> bool:
     cards = len(listed.stdout.splitlines())
     limit = 2.0 if cards == 1 else 0.8 if cards < 4 else 0.6
     scan = wall_ms(gpuscan, "run", "--profile", "default", "--format", "json", "--no-history")
-    return ratio(f"live passive scan of {cards} cards / nvidia-smi -q", limit, scan, wall_ms("nvidia-smi", "-q"))
+    return ratio(
+        f"live passive scan of {cards} cards / nvidia-smi -q",
+        limit,
+        scan,
+        wall_ms("nvidia-smi", "-q"),
+    )
 
 
 if __name__ == "__main__":

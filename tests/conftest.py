@@ -1,4 +1,6 @@
-"""Fixtures that whole runs share: the fake NVML, compiled once a session, and fake machines that it plays."""
+"""Fixtures that whole runs share: the fake NVML, compiled once a session, and fake machines that
+it plays.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,17 @@ from program import Call
 
 from gpuscan.recording import Recording, load
 
-collect_ignore = ["fake_cuda/binding"]  # a stand-in for workers: collected as a module it would stand in for everybody's binding
+collect_ignore = [
+    "fake_cuda/binding"
+]  # a stand-in for workers: collected as a module it would stand in for everybody's binding
 settings.register_profile("untimed", deadline=None)  # machines are noisy, and no test is about time
 settings.load_profile("untimed")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it sends to the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # else the programs that the tests start would heed none
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as a shell starts what it sends to the background
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # else the programs that the tests start would heed none
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
-"""A small mutation run: break the judging code in one place at a time and list what no test notices.
+"""A small mutation run: break the judging code in one place at a time and list what no test
+notices.
 
-`python tests/mutants.py [FILE…] [--jobs N]` takes minutes and is no part of CI. Every condition is negated, every
-comparison, `and`/`or`, True/False and small number changed, in a copy of the tree; the fast tests of that file must fail.
+`python tests/mutants.py [FILE…] [--jobs N]` takes minutes and is no part of CI. Every condition is
+negated, every comparison, `and`/`or`, True/False and small number changed, in a copy of the tree;
+the fast tests of that file must fail.
 """
 
 from __future__ import annotations
@@ -24,13 +26,17 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpuscan", "checks", "profiles", "tests")
 CHECKS = ("test_checks.py", "test_faults.py", "test_recordings.py", "test_swaps.py")
 TESTS = {
-    "gpuscan/outcome.py": ("test_outcome.py",),
-    "gpuscan/verdict.py": ("test_verdict.py", "test_suite.py"),
-    "gpuscan/lens.py": ("test_lens.py", "test_verdict.py"),
-    "gpuscan/suite.py": ("test_suite.py", "test_verdict.py"),
+    "gpuscan/model/outcome.py": ("test_outcome.py",),
+    "gpuscan/engine/verdict.py": ("test_verdict.py", "test_suite.py"),
+    "gpuscan/engine/lens.py": ("test_lens.py", "test_verdict.py"),
+    "gpuscan/engine/suite.py": ("test_suite.py", "test_verdict.py"),
     **{f"checks/{path.name}": CHECKS for path in sorted((ROOT / "checks").glob("test_*.py"))},
 }
-IDLE = ("strict", "dont_inherit", "default")  # arguments that guard against later changes: what is there now makes no difference
+IDLE = (
+    "strict",
+    "dont_inherit",
+    "default",
+)  # arguments that guard against later changes: what is there now makes no difference
 LIMIT_S = 30  # a mutant that loops for ever is noticed, too
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -50,7 +56,9 @@ class Mutant(NamedTuple):
 def mutants(file: str) -> Iterator[Mutant]:
     """Yield every mutant of a file."""
     tree = ast.parse((ROOT / file).read_text("utf-8"))
-    idle = [word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg in IDLE]
+    idle = [
+        word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg in IDLE
+    ]
     for number, node in enumerate(ast.walk(tree)):
         if node in idle:
             continue
@@ -60,7 +68,9 @@ def mutants(file: str) -> Iterator[Mutant]:
             after = list(changed(twin))[variant]
             words = [ast.unparse(one).splitlines()[0] for one in (node, after)]
             replace(twin, after)
-            yield Mutant(file, getattr(node, "lineno", 0), "  ->  ".join(words), ast.unparse(mutated))
+            yield Mutant(
+                file, getattr(node, "lineno", 0), "  ->  ".join(words), ast.unparse(mutated)
+            )
 
 
 def changed(node: ast.AST) -> Iterator[ast.AST]:
@@ -69,7 +79,9 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:
         yield with_field(node, "test", ast.UnaryOp(ast.Not(), node.test))
     if isinstance(node, ast.comprehension):
         for n, test in enumerate(node.ifs):
-            yield with_field(node, "ifs", [*node.ifs[:n], ast.UnaryOp(ast.Not(), test), *node.ifs[n + 1 :]])
+            yield with_field(
+                node, "ifs", [*node.ifs[:n], ast.UnaryOp(ast.Not(), test), *node.ifs[n + 1 :]]
+            )
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         yield with_field(node, "ops", [SWAPS[type(node.ops[0])]()])
     if isinstance(node, ast.BoolOp):
@@ -108,7 +120,9 @@ def passes(place: Path, file: str) -> bool:
     path = os.pathsep.join([str(place), str(place / "tests")])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, timeout=LIMIT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -124,7 +138,9 @@ def copied(folder: str) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="*", default=list(TESTS), help="files to mutate, as gpuscan/lens.py")
+    parser.add_argument(
+        "files", nargs="*", default=list(TESTS), help="files to mutate, as gpuscan/engine/lens.py"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     wanted = parser.parse_args()
     copies: SimpleQueue[Path] = SimpleQueue()
@@ -144,7 +160,9 @@ def main() -> int:
         print(f"{mutant.file}:{mutant.line}: {mutant.change}")
     for file in wanted.files:
         whole = sum(mutant.file == file for mutant in everything)
-        print(f"{file}: {whole} mutants, {sum(mutant.file == file for mutant in survivors)} survive")
+        print(
+            f"{file}: {whole} mutants, {sum(mutant.file == file for mutant in survivors)} survive"
+        )
     return 1 if survivors else 0
 
 

@@ -11,15 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import RECORDINGS, module
+from building import module
+from paths import RECORDINGS
 from program import Ended, environment
 
-from gpuscan import commands, judging, suite
+from gpuscan.engine import judging
+from gpuscan.files import bundled
+from gpuscan.importers.load import opened
 from gpuscan.recording import Recording, save
 
-RECORDED = {"demo": "demo", "demo-broken": "demo-broken"} | {path.stem: str(path) for path in sorted(RECORDINGS.glob("*.gz"))}
-OUTCOMES = {"pass": "passed", "warn": "passed", "fail": "failed", "unknown": "failed", "skip": "skipped"}
-QUIET: dict[str, str | None] = {"PYTEST_ADDOPTS": None, "PYTEST_PLUGINS": None, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+RECORDED = {"demo": "demo", "demo-broken": "demo-broken"} | {
+    path.stem: str(path) for path in sorted(RECORDINGS.glob("*.gz"))
+}
+OUTCOMES = {
+    "pass": "passed",
+    "warn": "passed",
+    "fail": "failed",
+    "unknown": "failed",
+    "skip": "skipped",
+}
+QUIET: dict[str, str | None] = {
+    "PYTEST_ADDOPTS": None,
+    "PYTEST_PLUGINS": None,
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
 TELLS = '''
 """Writes what became of each test: {name of the test: outcome}."""
 
@@ -45,7 +60,9 @@ def pytest_sessionfinish():
 
 @pytest.fixture
 def under_pytest(tmp_path: Path) -> Any:
-    """Runs pytest in a process and a folder of its own; returns how it ended, and the outcome of each test by name."""
+    """Runs pytest in a process and a folder of its own; returns how it ended, and the outcome of
+    each test by name.
+    """
 
     def run(*words: str) -> tuple[Ended, dict[str, str]]:
         here = tmp_path / "pytest"
@@ -53,9 +70,22 @@ def under_pytest(tmp_path: Path) -> Any:
         (here / "tells.py").write_text(TELLS, "utf-8")
         env = environment(QUIET | {"TELLS_TO": str(here / "told")})
         env["PYTHONPATH"] = os.pathsep.join([str(here), *filter(None, [env.get("PYTHONPATH")])])
-        quiet = ("-c", os.devnull, "--rootdir", str(here), "-p", "no:cacheprovider", "-p", "tells", "-p", "gpuscan.pytest_plugin")
+        quiet = (
+            "-c",
+            os.devnull,
+            "--rootdir",
+            str(here),
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "tells",
+            "-p",
+            "gpuscan.pytest_plugin",
+        )
         command = [sys.executable, "-B", "-m", "pytest", *quiet, *words]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=here, env=env, timeout=120, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=here, env=env, timeout=120, check=False
+        )
         told = here / "told"
         outcomes = json.loads(told.read_text("utf-8")) if told.exists() else {}
         return Ended(done.returncode, done.stdout, done.stderr), outcomes
@@ -66,13 +96,18 @@ def under_pytest(tmp_path: Path) -> Any:
 def own_loop(replay: str, profile: str = "auto", checks: tuple[str, ...] = ()) -> dict[str, str]:
     """What gpuscan's own loop comes to, in pytest's words."""
     plan = judging.prepare(judging.Wanted(profile, checks=checks))
-    report = judging.judged(commands.opened(replay), replay, plan)
-    return {f"test_{r.check.partition('.')[2]}[{r.subject}]": OUTCOMES[r.status.value] for r in report.results}
+    report = judging.judged(opened(replay), replay, plan)
+    return {
+        f"test_{r.check.partition('.')[2]}[{r.subject}]": OUTCOMES[r.status.value]
+        for r in report.results
+    }
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_recording_is_judged_alike(name: str, under_pytest: Any) -> None:
-    done, outcomes = under_pytest(suite.bundled("checks"), "--gpuscan-replay", RECORDED[name], "-q", "--no-header", "--tb=no")
+    done, outcomes = under_pytest(
+        bundled("checks"), "--gpuscan-replay", RECORDED[name], "-q", "--no-header", "--tb=no"
+    )
     expected = own_loop(RECORDED[name])
     assert outcomes == expected
     assert done.code == (1 if "failed" in expected.values() else 0), done.out + done.err
@@ -115,9 +150,20 @@ OWN = '''
 def test_a_folder_of_the_user_s_own(tmp_path: Path, under_pytest: Any) -> None:
     folder = module(tmp_path / "site checks", OWN, "test_site.py")
     done, outcomes = under_pytest(folder, "--gpuscan-replay", "demo", "-rA")
-    own = {name: outcome for name, outcome in own_loop("demo", checks=(folder,)).items() if name in outcomes}
-    cards = dict.fromkeys(("test_bad[gpu:SXM5]", "test_bad[gpu:SXM6]", "test_bad[gpu:SXM8]"), "passed")
-    node = {"test_odd[node]": "passed", "test_unread[node]": "skipped", "test_open[node]": "skipped", "test_broken[node]": "failed"}
+    own = {
+        name: outcome
+        for name, outcome in own_loop("demo", checks=(folder,)).items()
+        if name in outcomes
+    }
+    cards = dict.fromkeys(
+        ("test_bad[gpu:SXM5]", "test_bad[gpu:SXM6]", "test_bad[gpu:SXM8]"), "passed"
+    )
+    node = {
+        "test_odd[node]": "passed",
+        "test_unread[node]": "skipped",
+        "test_open[node]": "skipped",
+        "test_broken[node]": "failed",
+    }
     assert outcomes == own == {**cards, "test_bad[gpu:SXM7]": "failed", **node}
     assert done.code == 1
     for told in (
@@ -133,26 +179,38 @@ def test_a_folder_of_the_user_s_own(tmp_path: Path, under_pytest: Any) -> None:
 
 
 def test_unknown_is_a_failure_with_the_lack(tmp_path: Path, under_pytest: Any) -> None:
-    demo = commands.opened("demo")
+    demo = opened("demo")
     save(Recording(demo.meta, ["*"], demo), str(tmp_path / "a.json"))
     folder = module(tmp_path / "own", OWN, "test_site.py")
-    done, outcomes = under_pytest(folder, "--gpuscan-replay", str(tmp_path / "a.json"), "-k", "unread")
+    done, outcomes = under_pytest(
+        folder, "--gpuscan-replay", str(tmp_path / "a.json"), "-k", "unread"
+    )
     assert outcomes == {"test_unread[node]": "failed"}
     assert "unknown: " in done.out
     assert "  host.bios_version was not read (" in done.out
 
 
 def test_one_file_and_a_name_of_the_bundled_ones(under_pytest: Any) -> None:
-    file = os.path.join(suite.bundled("checks"), "test_memory.py")
-    _, outcomes = under_pytest(file, "--gpuscan-replay", "demo-broken", "-k", "row_remap_failed and SXM7")
+    file = os.path.join(bundled("checks"), "test_memory.py")
+    _, outcomes = under_pytest(
+        file, "--gpuscan-replay", "demo-broken", "-k", "row_remap_failed and SXM7"
+    )
     assert outcomes == {"test_no_row_remap_failed[gpu:SXM7]": "failed"}
 
 
 def test_the_profile_can_be_named(tmp_path: Path, under_pytest: Any) -> None:
-    (tmp_path / "mine.yaml").write_text("extends: h200-4x\ngpu: {count: 5}\nskip: {power.limit_is_expected: known}\n", "utf-8")
-    file = os.path.join(suite.bundled("checks"), "test_inventory.py")
+    (tmp_path / "mine.yaml").write_text(
+        "extends: h200-4x\ngpu: {count: 5}\nskip: {power.limit_is_expected: known}\n", "utf-8"
+    )
+    file = os.path.join(bundled("checks"), "test_inventory.py")
     _, outcomes = under_pytest(
-        file, "--gpuscan-replay", "demo", "--gpuscan-profile", str(tmp_path / "mine.yaml"), "-k", "card_count"
+        file,
+        "--gpuscan-replay",
+        "demo",
+        "--gpuscan-profile",
+        str(tmp_path / "mine.yaml"),
+        "-k",
+        "card_count",
     )
     assert outcomes == {"test_card_count[node]": "failed"}
     done, _ = under_pytest(file, "--gpuscan-replay", "demo", "--gpuscan-profile", "h20")
@@ -164,12 +222,17 @@ def test_the_profile_can_be_named(tmp_path: Path, under_pytest: Any) -> None:
     ("words", "told"),
     [
         ((), "ERROR: name the recording to judge with --gpuscan-replay FILE (or demo)"),
-        (("--gpuscan-replay", "/no/such.gz"), "ERROR: gpuscan: /no/such.gz: No such file or directory"),
+        (
+            ("--gpuscan-replay", "/no/such.gz"),
+            "ERROR: gpuscan: /no/such.gz: No such file or directory",
+        ),
         (("--gpuscan-replay", os.devnull), "ERROR: gpuscan: "),
     ],
 )
-def test_what_cannot_be_judged_is_a_usage_error(words: tuple[str, ...], told: str, under_pytest: Any) -> None:
-    done, outcomes = under_pytest(suite.bundled("checks"), *words)
+def test_what_cannot_be_judged_is_a_usage_error(
+    words: tuple[str, ...], told: str, under_pytest: Any
+) -> None:
+    done, outcomes = under_pytest(bundled("checks"), *words)
     assert (done.code, outcomes) == (4, {})
     assert told in done.err
     assert "Traceback" not in done.out + done.err
@@ -180,7 +243,9 @@ def test_a_broken_neighbour_is_named(tmp_path: Path, under_pytest: Any) -> None:
     (tmp_path / "own" / "test_other.py").write_text("import nonsense_module\n", "utf-8")
     done, _ = under_pytest(os.path.join(folder, "test_site.py"), "--gpuscan-replay", "demo")
     assert done.code == 4
-    assert f"{folder}/test_other.py:1: check module cannot be loaded: ModuleNotFoundError" in done.err
+    assert (
+        f"{folder}/test_other.py:1: check module cannot be loaded: ModuleNotFoundError" in done.err
+    )
 
 
 STRANGER = '''
@@ -222,7 +287,9 @@ def test_a_stranger_s_tests_are_left_alone(tmp_path: Path, under_pytest: Any) ->
     assert outcomes == dict.fromkeys(("test_mine", "test_node", "test_profile"), "passed")
 
 
-def test_a_check_that_gpuscan_would_not_load_is_no_silent_pass(tmp_path: Path, under_pytest: Any) -> None:
+def test_a_check_that_gpuscan_would_not_load_is_no_silent_pass(
+    tmp_path: Path, under_pytest: Any
+) -> None:
     folder = module(tmp_path / "own", OWN, "test_site.py")
     module(tmp_path / "own", OWN, "other_test.py")
     done, outcomes = under_pytest(os.path.join(folder, "other_test.py"), "--gpuscan-replay", "demo")

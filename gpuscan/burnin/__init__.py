@@ -1,1 +1,1 @@
-"""Active tests: what a card computes, remembers and moves under load, launched on the driver alone."""
+"""The burn-in: what to exercise, and how it is run and watched."""

@@ -1,4 +1,6 @@
-"""How a burn-in is getting on, on standard error: a small block on a terminal, elsewhere a line a step and a line a minute."""
+"""How a burn-in is getting on, on standard error: a small block on a terminal, elsewhere a line a
+step and a line a minute.
+"""
 
 import os
 import re
@@ -7,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
-from gpuscan.facts import is_unread
-from gpuscan.renderers.text import harmless
+from gpuscan.model import is_unread
+from gpuscan.text import printable
 
 REDRAW_S = 0.5
 LINE_S = 60.0
@@ -20,7 +22,9 @@ Size = tuple[int, int]
 
 
 class Seen(NamedTuple):
-    """The newest that is known of one card: its test, °C and W (0: not yet read), how fast it is in words."""
+    """The newest that is known of one card: its test, °C and W (0: not yet read), how fast it is
+    in words.
+    """
 
     test: str = ""
     temperature_c: float = 0.0
@@ -38,10 +42,11 @@ class Step(NamedTuple):
 
 
 class Progress:
-    """What is shown while cards are tested; a stream that can no longer be written to ends it, never the burn-in.
+    """What is shown while cards are tested; a stream that can no longer be written to ends it,
+    never the burn-in.
 
-    *cards* are their labels, *expected_s* what all of it is to take (0: not known), *spent_s* what of it was spent before, *size*
-    gives the terminal's columns and lines.
+    *cards* are their labels, *expected_s* what all of it is to take (0: not known), *spent_s* what
+    of it was spent before, *size* gives the terminal's columns and lines.
     """
 
     def __init__(
@@ -64,20 +69,34 @@ class Progress:
         self.begun_s = self.told_s - spent_s
         self.drawn_s = self.told_s - REDRAW_S
         self.lines = 0
-        self.redraws = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        self.redraws = (
+            stream is not None
+            and stream.isatty()
+            and os.environ.get("TERM") not in ("dumb", "unknown")
+        )
 
     def step(self, name: str, number: int, total: int, seconds: float) -> None:
         """Begin step *number* (from 1) of *total*, which is to take so many *seconds*."""
         self.at = Step(name, number, total, seconds)
-        self.cards = {card: seen._replace(test="", rate="") for card, seen in self.cards.items()}  # not every card is in each step
+        self.cards = {
+            card: seen._replace(test="", rate="") for card, seen in self.cards.items()
+        }  # not every card is in each step
         if self.redraws:
             self._draw()
         else:
-            self._write(f"{self._time()}: step {number} of {total}, {harmless(name)} ({seconds:.0f} s)\n")
+            self._write(
+                f"{self._time()}: step {number} of {total}, {printable(name)} ({seconds:.0f} s)\n"
+            )
 
     def update(self, card: str, **fields: Any) -> None:
-        """Note what is new of a card: test, temperature_c, power_w, rate. What was not read leaves what is known of it."""
-        known = {name: value for name, value in fields.items() if value is not None and not is_unread(value)}
+        """Note what is new of a card: test, temperature_c, power_w, rate. What was not read leaves
+        what is known of it.
+        """
+        known = {
+            name: value
+            for name, value in fields.items()
+            if value is not None and not is_unread(value)
+        }
         before = self.cards.get(card, Seen())
         if known.get("test", before.test) != before.test:
             before = before._replace(rate="")  # it was another test's
@@ -97,13 +116,21 @@ class Progress:
 
     def _time(self) -> str:
         spent = _minutes(self.clock() - self.begun_s)
-        return f"burn-in {spent} of about {_minutes(self.expected_s)}" if self.expected_s else f"burn-in {spent}"
+        return (
+            f"burn-in {spent} of about {_minutes(self.expected_s)}"
+            if self.expected_s
+            else f"burn-in {spent}"
+        )
 
     def _draw(self) -> None:
         self.drawn_s = self.clock()
         columns, rows = self.size()
         at = self.at
-        step = f": {harmless(at.name)}, step {at.number} of {at.total}, {at.seconds:.0f} s" if at.number else ""
+        step = (
+            f": {printable(at.name)}, step {at.number} of {at.total}, {at.seconds:.0f} s"
+            if at.number
+            else ""
+        )
         lines = _fitting([self._time() + step, *_block(self.cards)], rows - 1)
         up = f"\r{UP.format(self.lines)}" if self.lines else ""
         room = max(columns - 1, NARROWEST)  # in the last column some terminals begin a new line
@@ -111,7 +138,9 @@ class Progress:
         self.lines = len(lines)
 
     def _write(self, text: str) -> None:
-        """Write, but wait for no reader: a terminal that was stopped, or a full pipe, would stop the burn-in."""
+        """Write, but wait for no reader: a terminal that was stopped, or a full pipe, would stop
+        the burn-in.
+        """
         if self.stream is None or not _takes_more(self.stream):
             return
         try:
@@ -140,7 +169,9 @@ def _size(stream: TextIO | None) -> Size:
 
 
 def _fitting(lines: list[str], rows: int) -> list[str]:
-    """Leave out the last cards where there are more than lines: what has scrolled away cannot be drawn again."""
+    """Leave out the last cards where there are more than lines: what has scrolled away cannot be
+    drawn again.
+    """
     if len(lines) <= max(rows, 2):
         return lines
     kept = max(rows - 1, 1)
@@ -149,14 +180,16 @@ def _fitting(lines: list[str], rows: int) -> list[str]:
 
 def _block(cards: Mapping[str, Seen]) -> list[str]:
     """Return a line a card: label, test, °C, W, how fast."""
-    labels = [harmless(card) for card in cards]
-    tests = [harmless(seen.test) for seen in cards.values()]
+    labels = [printable(card) for card in cards]
+    tests = [printable(seen.test) for seen in cards.values()]
     wide, wider = max(map(len, labels), default=0), max(map(len, tests), default=0)
     told = []
     for label, test, seen in zip(labels, tests, cards.values(), strict=True):
         hot = f"{seen.temperature_c:3.0f} °C" if seen.temperature_c else " " * 6
         power = f"{seen.power_w:4.0f} W" if seen.power_w else " " * 6
-        told.append(f"{label:<{wide}}  {test:<{wider}}  {hot}  {power}  {worded(seen.rate)}".rstrip())
+        told.append(
+            f"{label:<{wide}}  {test:<{wider}}  {hot}  {power}  {worded(seen.rate)}".rstrip()
+        )
     return told
 
 
@@ -171,28 +204,32 @@ def worded(rate: str) -> str:
         what = f"{hit[2].replace('_', ' ')} " if hit[2] else ""
         return f"{what}{hit[1]} {UNITS[hit[3]]}"
 
-    return harmless(RATE.sub(told, rate))
+    return printable(RATE.sub(told, rate))
 
 
 def _together(name: str, cards: Mapping[str, Seen]) -> list[str]:
-    """Return the step and what stands out among the cards: the hottest, the power of all, the slowest."""
-    told = [harmless(name)] if name else []
+    """Return the step and what stands out among the cards: the hottest, the power of all, the
+    slowest.
+    """
+    told = [printable(name)] if name else []
     heat = {card: seen.temperature_c for card, seen in cards.items() if seen.temperature_c}
     if heat:
         hottest = max(heat, key=lambda card: heat[card])
         watts = sum(seen.power_w for seen in cards.values())
         power = f", {watts / 1000:.1f} kW together" if watts else ""
-        told.append(f"hottest {harmless(hottest)} {heat[hottest]:.0f} °C{power}")
+        told.append(f"hottest {printable(hottest)} {heat[hottest]:.0f} °C{power}")
     return told + _slowest(cards)
 
 
 def _slowest(cards: Mapping[str, Seen]) -> list[str]:
-    """Name the slowest of the cards that measure the same thing; a card alone is no slower than others."""
+    """Name the slowest of the cards that measure the same thing; a card alone is no slower than
+    others.
+    """
     rates = {card: hit for card, seen in cards.items() if (hit := RATE.fullmatch(seen.rate))}
     if len(rates) < 2 or len({hit.groups()[1:] for hit in rates.values()}) > 1:
         return []
     slowest = min(rates, key=lambda card: float(rates[card][1]))
-    return [f"slowest {harmless(slowest)} {worded(cards[slowest].rate)}"]
+    return [f"slowest {printable(slowest)} {worded(cards[slowest].rate)}"]
 
 
 def _minutes(seconds: float) -> str:

@@ -1,4 +1,6 @@
-"""What the codes and lines of NVIDIA's drivers mean and ask for: data, read only when there is an event."""
+"""What the codes and lines of NVIDIA's drivers mean and ask for: data, read only when there is an
+event.
+"""
 
 import json
 import os
@@ -6,13 +8,19 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from gpuscan.outcome import Action
+from gpuscan.model.outcome import Action
 
-WITH_CODE = ("xid", "sxid", "dcgm")  # each in a file of its own; every other kind of line is in lines.json
+WITH_CODE = (
+    "xid",
+    "sxid",
+    "dcgm",
+)  # each in a file of its own; every other kind of line is in lines.json
 
 
 class Condition(NamedTuple):
-    """Where an entry asks for something else: *when* holds predicates of conditions.py, all of which must hold."""
+    """Where an entry asks for something else: *when* holds predicates of conditions.py, all of
+    which must hold.
+    """
 
     when: Mapping[str, Any]
     action: Action
@@ -28,12 +36,14 @@ class Disagreement(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One code or line. *action* is what it asks for first and alone; the first of *conditions* that holds overrules it.
+    """One code or line. *action* is what it asks for first and alone; the first of *conditions*
+    that holds overrules it.
 
-    *bucket* is NVIDIA's own word (immediate, investigatory). *application*: a program's fault is the usual cause. *state*
-    tells whether the driver maps it to its recovery action (`mapped`), does not (`unmapped`: it is active until a reset
-    or boot) or it says nothing by itself (`none`). *decode* names the decoder of its text. *ladder* and *window_days*,
-    where it has its own: what is asked for when it is back (nothing more, if empty), and within which time.
+    *bucket* is NVIDIA's own word (immediate, investigatory). *application*: a program's fault is
+    the usual cause. *state* tells whether the driver maps it to its recovery action (`mapped`),
+    does not (`unmapped`: it is active until a reset or boot) or it says nothing by itself (`none`).
+    *decode* names the decoder of its text. *ladder* and *window_days*, where it has its own: what
+    is asked for when it is back (nothing more, if empty), and within which time.
     """
 
     id: str
@@ -60,7 +70,9 @@ class Entry(NamedTuple):
 @cache
 def document(name: str) -> dict[str, Any]:
     """Return a file of the catalogue, by its name without .json."""
-    here = os.path.dirname(os.path.abspath(__file__))  # importlib.resources would take longer to import than this to read
+    here = os.path.dirname(
+        os.path.abspath(__file__)
+    )  # importlib.resources would take longer to import than this to read
     with open(os.path.join(here, f"{name}.json"), encoding="utf-8") as file:
         return dict(json.load(file))
 
@@ -76,7 +88,8 @@ def _rows(name: str) -> dict[str, dict[str, Any]]:
 
 @cache
 def entry(id_: str) -> Entry:
-    """Return the entry of an id (`xid:79`); an Xid or SXid that NVIDIA has not published is one to be investigated.
+    """Return the entry of an id (`xid:79`); an Xid or SXid that NVIDIA has not published is one to
+    be investigated.
 
     Raises KeyError for any other id that the catalogue lacks.
     """
@@ -89,7 +102,9 @@ def entry(id_: str) -> Entry:
 
 def entries(kind: str) -> tuple[Entry, ...]:
     """Return all entries of a kind, in the order of the file."""
-    return tuple(_entry(row) for id_, row in _rows(_file(kind)).items() if id_.startswith(f"{kind}:"))
+    return tuple(
+        _entry(row) for id_, row in _rows(_file(kind)).items() if id_.startswith(f"{kind}:")
+    )
 
 
 def sources(kind: str) -> Mapping[str, str]:
@@ -124,9 +139,12 @@ def _entry(row: Mapping[str, Any]) -> Entry:
         made[name] = tuple(row[name])
     made["action"] = Action(row["action"])
     made["conditions"] = tuple(
-        Condition(one["if"], Action(one["action"]), one["because"], one.get("urgency", "")) for one in row["conditions"]
+        Condition(one["if"], Action(one["action"]), one["because"], one.get("urgency", ""))
+        for one in row["conditions"]
     )
-    made["disagreements"] = tuple(Disagreement(one["who"], one["says"]) for one in row["disagreements"])
+    made["disagreements"] = tuple(
+        Disagreement(one["who"], one["says"]) for one in row["disagreements"]
+    )
     if "ladder" in row:
         made["ladder"] = tuple(Action(word) for word in row["ladder"])
     return Entry(**{"code": 0, **made})

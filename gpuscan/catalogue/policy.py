@@ -8,7 +8,9 @@ INCIDENT = re.compile(r"incident:(Xid|SXid) (\d+)\b")
 
 
 class Policy(NamedTuple):
-    """One entry of policy.json: what it is for (`memory.no_row_remap_failed`, `nvlink`, `xid:79`), its text, its source."""
+    """One entry of policy.json: what it is for (`memory.no_row_remap_failed`, `nvlink`, `xid:79`),
+    its text, its source.
+    """
 
     key: str
     text: str
@@ -30,12 +32,18 @@ def general() -> Policy:
 
 def entries() -> tuple[Policy, ...]:
     """Return all entries."""
-    return tuple(Policy(key, row["text"], row["source"]) for key, row in _document()["entries"].items())
+    return tuple(
+        Policy(key, row["text"], row["source"]) for key, row in _document()["entries"].items()
+    )
 
 
 def policy(check: str, subject: str) -> Policy | None:
-    """Return the entry for a finding: that of its Xid, else of its check, else of its area; None where there is none."""
+    """Return the entry for a finding: that of its Xid, else of its check, else of its area; None
+    where there is none.
+    """
     hit = INCIDENT.match(subject)
     code = f"{hit[1].lower()}:{hit[2]}" if hit else ""
     known = {one.key: one for one in entries()}
-    return next((known[key] for key in (code, check, check.partition(".")[0]) if key in known), None)
+    return next(
+        (known[key] for key in (code, check, check.partition(".")[0]) if key in known), None
+    )

@@ -1,36 +1,47 @@
-"""From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of them."""
+"""From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of
+them.
+"""
 
 from typing import Any
 
 from gpuscan.collectors import fabric, gpu, host, kernel, log, past, service, storage
 from gpuscan.collectors.reading import Sources
-from gpuscan.facts import Node
+from gpuscan.model import Node
 from gpuscan.recording import Recording
 
 
 def plan(known: Recording) -> list[str]:
     """Return every key wanted, given what is *known* so far, in the order in which to ask.
 
-    Called again after each round of reading until it wants nothing new: what is in the machine decides what is asked.
+    Called again after each round of reading until it wants nothing new: what is in the machine
+    decides what is asked.
     """
     return [key for area in (host, kernel, log, gpu, storage, fabric) for key in area.plan(known)]
 
 
 def scope(*, cables: bool = False) -> list[str]:
-    """Return patterns of every key that `plan` can want: what a live scan sets out to read, with or without *cables*.
+    """Return patterns of every key that `plan` can want: what a live scan sets out to read, with or
+    without *cables*.
 
-    Written into each recording, so that one made before a fact existed lacks that fact by its scope, not by a fault.
+    Written into each recording, so that one made before a fact existed lacks that fact by its
+    scope, not by a fault.
     """
-    return [pattern for area in (host, kernel, log, gpu, storage) for pattern in area.scope()] + fabric.scope(swept=cables)
+    return [
+        pattern for area in (host, kernel, log, gpu, storage) for pattern in area.scope()
+    ] + fabric.scope(swept=cables)
 
 
 def again(known: Recording) -> list[str]:
-    """Return the counters that are read a second time at the end of a scan: their growth is what counts."""
+    """Return the counters that are read a second time at the end of a scan: their growth is what
+    counts.
+    """
     return [key for area in (fabric, gpu) for key in area.again(known)]
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what is read anew after a burn-in: the kernel log, and what the cards say of themselves."""
+    """Return what is read anew after a burn-in: the kernel log, and what the cards say of
+    themselves.
+    """
     return [key for key in log.scope() if key in known] + gpu.after_load(known)
 
 
@@ -43,13 +54,21 @@ CALIBRATED = ("sm_90a",)  # the kernels that have been run and timed on real car
 
 
 def _on_engine(recording: Recording) -> list[str]:
-    """Say by what a node's cards were exercised, and where nobody knows yet how fast that should be."""
+    """Say by what a node's cards were exercised, and where nobody knows yet how fast that should
+    be.
+    """
     engine = recording.meta.get("engine")
     if not isinstance(engine, dict) or not engine:
         return []
     code = str(engine.get("code"))
-    new = "" if code in CALIBRATED else "; on such cards these kernels have not been timed yet, nor run by their authors"
-    return [f"exercised at level {recording.meta.get('level')} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"]
+    new = (
+        ""
+        if code in CALIBRATED
+        else "; on such cards these kernels have not been timed yet, nor run by their authors"
+    )
+    return [
+        f"exercised at level {recording.meta.get('level')} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"
+    ]
 
 
 def _resumed(recording: Recording) -> list[str]:
@@ -59,10 +78,14 @@ def _resumed(recording: Recording) -> list[str]:
 
 
 def node(recording: Recording) -> Node:
-    """Make the node's facts of a recording: a pure function, the same for a live scan and a replay."""
+    """Make the node's facts of a recording: a pure function, the same for a live scan and a
+    replay.
+    """
     sources: dict[str, tuple[str, ...]] = {}
     driver = kernel.driver(recording, sources)
-    kernel_log, gpus, incidents = log.facts(recording, gpu.facts(recording, driver, sources), sources)
+    kernel_log, gpus, incidents = log.facts(
+        recording, gpu.facts(recording, driver, sources), sources
+    )
     ports, ethernet_ports = fabric.facts(recording, sources)
     return Node(
         host=host.facts(recording, sources),

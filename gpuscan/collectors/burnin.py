@@ -1,34 +1,53 @@
-"""The burn-in's readings made into records: one a test and card, beside what the other cards did in the same test."""
+"""The burn-in's readings made into records: one a test and card, beside what the other cards did
+in the same test.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from gpuscan.burnin import tools
 from gpuscan.burnin.merging import tries
 from gpuscan.burnin.rates import middle
+from gpuscan.burnin.tools import programs as tools
 from gpuscan.burnin.watching import REASONS
 from gpuscan.collectors import card as card_table
 from gpuscan.collectors.reading import Sources, count, names, parsed, take
-from gpuscan.facts import READING_KINDS, Amount, BurnTest, Gpu, Load, Rate, Unread, Word, is_unread
+from gpuscan.model import READING_KINDS, Amount, BurnTest, Gpu, Load, Rate, Unread, Word, is_unread
 from gpuscan.recording import Reading, Recording
 
 CORRECTED = re.compile(r"(?<!un)correct(ed|able)", re.IGNORECASE)
 AER = re.compile(r"PCIe Bus Error: severity=", re.IGNORECASE)
-DETAIL = re.compile(r"error status/mask=|:\s+\[\s*\d+\]")  # what follows it: the registers, and the name of each bit
+DETAIL = re.compile(
+    r"error status/mask=|:\s+\[\s*\d+\]"
+)  # what follows it: the registers, and the name of each bit
 KEY = re.compile(r"burnin:([\w-]+)\(([^,)]*)(?:,([^)]*))?\)")
 PLAN = "burnin:plan()"
 TAIL = "tail:/dev/kmsg"
 STATUSES = ("pass", "fail", "unknown", "skip", "stuck", "lost")
 KINDS = {"fade": "memory", "memory-hot": "memory", "end": "open"}
-ALONE = ("exact", "stress", "pulse", "memory", "hbm")  # what goes through the card's own arithmetic and memory only
+ALONE = (
+    "exact",
+    "stress",
+    "pulse",
+    "memory",
+    "hbm",
+)  # what goes through the card's own arithmetic and memory only
 MEASURED = ("stress", "hbm", "pcie", "peer", "nccl")
-GRAVE = ("lost", "timed-out", "blocked-behind", "garbled", "no-permission", "reset-required")  # a counter that should be there
+GRAVE = (
+    "lost",
+    "timed-out",
+    "blocked-behind",
+    "garbled",
+    "no-permission",
+    "reset-required",
+)  # a counter that should be there
 ENDED = {"stuck": "stuck", "lost": "lost"}
 NODE = "node"
 ONE: Any = Unread("", "not-recorded", "there is no other card to compare with")
-SAMPLED = dict.fromkeys(REASONS, "reasons") | dict.fromkeys(("sm_active", "tensor_active", "dram_active"), "gpm")
+SAMPLED = dict.fromkeys(REASONS, "reasons") | dict.fromkeys(
+    ("sm_active", "tensor_active", "dram_active"), "gpm"
+)
 SAMPLED |= {"most_power_w": "power_w", "slowed": "reasons"}
 OF_THE_CARD = {
     "load.slowdown_c": "temperature.slowdown_c",
@@ -47,7 +66,9 @@ class Planned(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One `burnin:` reading taken apart: the test's name, the card's address, the peer's, and the reading."""
+    """One `burnin:` reading taken apart: the test's name, the card's address, the peer's, and the
+    reading.
+    """
 
     name: str
     address: str
@@ -56,7 +77,9 @@ class Row(NamedTuple):
 
 
 def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
-    """Make the records of all that was planned, and of what was run beside; Unread where nobody knows what was planned."""
+    """Make the records of all that was planned, and of what was run beside; Unread where nobody
+    knows what was planned.
+    """
     sources["tests"] = (PLAN,)
     plan = take(recording, PLAN, _plan)
     if is_unread(plan):
@@ -83,12 +106,19 @@ def _plan(value: Any) -> Planned:
 
 
 def _rows(recording: Recording, planned: Sequence[str]) -> Iterator[Row]:
-    """Take the keys apart: those that were planned, whether they were read or not, then the others."""
+    """Take the keys apart: those that were planned, whether they were read or not, then the
+    others.
+    """
     for key in dict.fromkeys([*planned, *recording.keys()]):
         hit = KEY.fullmatch(key)
         if hit and key != PLAN:
             readings = recording.all(key)
-            yield Row(hit[1], hit[2], hit[3] or "", readings[-1] if readings else Reading(key, None, recording.get(key)))
+            yield Row(
+                hit[1],
+                hit[2],
+                hit[3] or "",
+                readings[-1] if readings else Reading(key, None, recording.get(key)),
+            )
 
 
 def _test(row: Row, cards: Mapping[str, Gpu], grown: Any, logged: Any) -> BurnTest:
@@ -115,7 +145,9 @@ def _test(row: Row, cards: Mapping[str, Gpu], grown: Any, logged: Any) -> BurnTe
 
 
 def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict[str, Any]:
-    """Return what a result tells; where its detector did not prove itself nothing was seen, right or wrong."""
+    """Return what a result tells; where its detector did not prove itself nothing was seen, right
+    or wrong.
+    """
     key, status = row.reading.key, value["status"]
     unproven: Any = Unread(key, "garbled", str(value.get("text", "")))
     skipped: Any = Unread(key, "not-recorded", str(value.get("text", "")))
@@ -123,7 +155,9 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
     if status == "fail" and not value.get("mismatches"):
         bad = Unread(key, "garbled", f"failed, and nothing was wrong: {value.get('text')}")
     again = value.get("again") or {}
-    again = {} if again.get("status") in ("unknown", "skip") else again  # what its detector did not prove tells nothing
+    again = (
+        {} if again.get("status") in ("unknown", "skip") else again
+    )  # what its detector did not prove tells nothing
     kind = str(value.get("kind", ""))
     gpu = cards.get(row.address)
 
@@ -144,10 +178,14 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
         "what": WHAT.get(kind, "words moved"),
         "operations": told("operations", count),
         "mismatches": told("mismatches", count),
-        "mismatches_again": (parsed(key, again["mismatches"], count),) if "mismatches" in again else (),
+        "mismatches_again": (parsed(key, again["mismatches"], count),)
+        if "mismatches" in again
+        else (),
         "words": parsed(key, value.get("first", []), _words),
         "hash": str(value.get("numbers", {}).get("got", "")) if bad is None else bad,
-        "hash_again": str(parsed(key, again, lambda told: (told.get("numbers") or {}).get("got", ""))),
+        "hash_again": str(
+            parsed(key, again, lambda told: (told.get("numbers") or {}).get("got", ""))
+        ),
         "common_hash": ONE,
         "rates": bad if bad is not None else _own_rates(value, kind, row),
         "load": _load(value.get("load"), key, gpu),
@@ -158,16 +196,28 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
 def _pending(gpu: Gpu | None, key: str) -> Any:
     if gpu is None:
         return Unread(key, "not-found", "the card is not listed")
-    return _judged_there(gpu.remapped_rows) if is_unread(gpu.remapped_rows) else gpu.remapped_rows.pending
+    return (
+        _judged_there(gpu.remapped_rows)
+        if is_unread(gpu.remapped_rows)
+        else gpu.remapped_rows.pending
+    )
 
 
 def _judged_there(fact: Any) -> Any:
-    """Return a card's own fact; one that this card does not have is told and judged with the card, and lacks nothing here."""
-    return fact._replace(kind="not-recorded") if is_unread(fact) and fact.kind == "not-supported" else fact
+    """Return a card's own fact; one that this card does not have is told and judged with the card,
+    and lacks nothing here.
+    """
+    return (
+        fact._replace(kind="not-recorded")
+        if is_unread(fact) and fact.kind == "not-supported"
+        else fact
+    )
 
 
 def _own_rates(value: Mapping[str, Any], kind: str, row: Row) -> Any:
-    """Return what the slowest round measured; a test of speed that measured nothing makes no sense."""
+    """Return what the slowest round measured; a test of speed that measured nothing makes no
+    sense.
+    """
     found = parsed(row.reading.key, value, tries)
     if is_unread(found):
         return found
@@ -186,10 +236,14 @@ def _load(value: Any, key: str, gpu: Gpu | None) -> Any:
     if not isinstance(value, dict):
         return Unread(key, "not-recorded", "nothing was sampled meanwhile")
     lacks: dict[str, Any] = value.get("lacks") or {}
-    told = {name: found for name, found in value.items() if SAMPLED.get(name, name) not in lacks}  # in no round may it lack
+    told = {
+        name: found for name, found in value.items() if SAMPLED.get(name, name) not in lacks
+    }  # in no round may it lack
     own = _own(gpu, key)
     facts = {
-        name: told[name] if name in told else _silent(name, lacks, key, own) for name in Load._fields if name != "usual_core_c"
+        name: told[name] if name in told else _silent(name, lacks, key, own)
+        for name in Load._fields
+        if name != "usual_core_c"
     }
     facts |= {name: _judged_there(own[name]) for name in ("slowdown_c", "memory_max_c", "limit_w")}
     return Load(usual_core_c=ONE, **facts)
@@ -201,13 +255,24 @@ def _own(gpu: Gpu | None, key: str) -> dict[str, Any]:
     if gpu is None:
         return dict.fromkeys(("slowdown_c", "memory_max_c", "limit_w"), lost)
     heat, power, pcie = gpu.temperature, gpu.power, gpu.pcie
-    limits = {"slowdown_c": heat.slowdown_c, "memory_max_c": heat.memory_max_c, "limit_w": power.limit_w}
-    now = {"core_c": heat.core_c, "memory_c": heat.memory_c, "power_w": power.usage_w, "reasons": gpu.clock_reasons}
+    limits = {
+        "slowdown_c": heat.slowdown_c,
+        "memory_max_c": heat.memory_max_c,
+        "limit_w": power.limit_w,
+    }
+    now = {
+        "core_c": heat.core_c,
+        "memory_c": heat.memory_c,
+        "power_w": power.usage_w,
+        "reasons": gpu.clock_reasons,
+    }
     return limits | now | {"pcie_generation": pcie.generation, "pcie_width": pcie.width}
 
 
 def _silent(name: str, lacks: Mapping[str, Any], key: str, own: Mapping[str, Any]) -> Any:
-    """Return why a sampled value is not there: what NVML answered instead, all through the test; no lack if the card has none."""
+    """Return why a sampled value is not there: what NVML answered instead, all through the test;
+    no lack if the card has none.
+    """
     asked = SAMPLED.get(name, name)
     kind, text = lacks.get(asked, ("not-recorded", "it was not sampled"))
     never = kind == "not-supported" and is_unread(own.get(asked)) and own[asked].kind == kind
@@ -215,53 +280,103 @@ def _silent(name: str, lacks: Mapping[str, Any], key: str, own: Mapping[str, Any
     return Unread(key, known, f"{asked} under load: {text}")
 
 
-def _beside(test: BurnTest, row: Row, found: Sequence[BurnTest], rows: Sequence[Row], cards: Mapping[str, Gpu]) -> BurnTest:
+def _beside(
+    test: BurnTest,
+    row: Row,
+    found: Sequence[BurnTest],
+    rows: Sequence[Row],
+    cards: Mapping[str, Gpu],
+) -> BurnTest:
     """Add what the node's cards did in the same test: medians, and the hash that most of them got."""
-    alike = [other for other, its in zip(found, rows, strict=True) if its.name == row.name and _same_model(row, its, cards)]
+    alike = [
+        other
+        for other, its in zip(found, rows, strict=True)
+        if its.name == row.name and _same_model(row, its, cards)
+    ]
     if len(alike) < 2 or is_unread(test.ended):
         return test
     told = test
     if not is_unread(test.rates):
-        told = told._replace(rates=tuple(rate._replace(usual=_usual(rate.label, alike)) for rate in test.rates))
+        told = told._replace(
+            rates=tuple(rate._replace(usual=_usual(rate.label, alike)) for rate in test.rates)
+        )
     if not is_unread(test.load):
-        cores = [other.load.core_c for other in alike if not is_unread(other.load) and not is_unread(other.load.core_c)]
-        told = told._replace(load=test.load._replace(usual_core_c=sorted(cores)[(len(cores) - 1) // 2])) if cores else told
-    right = [other for other in alike if is_unread(other.mismatches) or not other.mismatches]  # what is wrong has no say
+        cores = [
+            other.load.core_c
+            for other in alike
+            if not is_unread(other.load) and not is_unread(other.load.core_c)
+        ]
+        told = (
+            told._replace(
+                load=test.load._replace(usual_core_c=sorted(cores)[(len(cores) - 1) // 2])
+            )
+            if cores
+            else told
+        )
+    right = [
+        other for other in alike if is_unread(other.mismatches) or not other.mismatches
+    ]  # what is wrong has no say
     hashes = [other.hash for other in right if not is_unread(other.hash) and other.hash]
     common = next((one for one in hashes if 2 * hashes.count(one) > len(hashes)), "")
     return told._replace(common_hash=common) if len(hashes) > 1 else told
 
 
 def wrong_beside(test: BurnTest, found: Sequence[BurnTest]) -> int:
-    """Return in how many other tests of this card alone words were wrong, but for those in which it told of a memory error."""
-    others = [other for other in found if other.card == test.card and other.label != test.label and other.kind in ALONE]
+    """Return in how many other tests of this card alone words were wrong, but for those in which
+    it told of a memory error.
+    """
+    others = [
+        other
+        for other in found
+        if other.card == test.card and other.label != test.label and other.kind in ALONE
+    ]
     wrong = [other for other in others if not is_unread(other.mismatches) and other.mismatches]
-    told = [() if is_unread(other.grown) else [amount.label for amount in other.grown] for other in wrong]
+    told = [
+        () if is_unread(other.grown) else [amount.label for amount in other.grown]
+        for other in wrong
+    ]
     return sum(GROUPED["uncorrected_volatile"] not in labels for labels in told)
 
 
 def _same_model(row: Row, other: Row, cards: Mapping[str, Gpu]) -> bool:
-    models = [cards[place.address].device_id if place.address in cards else "" for place in (row, other)]
+    models = [
+        cards[place.address].device_id if place.address in cards else "" for place in (row, other)
+    ]
     return str(models[0]) == str(models[1])
 
 
 def _usual(label: str, alike: Sequence[BurnTest]) -> float:
-    return middle(rate.value for other in alike if not is_unread(other.rates) for rate in other.rates if rate.label == label)
+    return middle(
+        rate.value
+        for other in alike
+        if not is_unread(other.rates)
+        for rate in other.rates
+        if rate.label == label
+    )
 
 
 def _grown(recording: Recording, row: Row) -> Any:
-    """Return the error counters of the card that rose in this test, by how much; Unread where one of them was not read."""
+    """Return the error counters of the card that rose in this test, by how much; Unread where one
+    of them was not read.
+    """
     sums: dict[str, int] = {}
     for label, key, parse in _counters(row.address):
         newest = take(recording, key, parse)
         if is_unread(newest) and newest.kind in GRAVE and not key.startswith("file:"):
             return newest
         if is_unread(newest) and label in EVERY_CARD_COUNTS:
-            return newest._replace(kind="not-recorded", text=f"this card or driver counts no {label}")
+            return newest._replace(
+                kind="not-recorded", text=f"this card or driver counts no {label}"
+            )
         readings = [reading for reading in recording.all(key) if reading.error is None]
         for before, after in pairwise(readings):
             first, last = (parsed(key, reading.value, parse) for reading in (before, after))
-            if after.phase == f"after:{row.name}" and not is_unread(first) and not is_unread(last) and last > first:
+            if (
+                after.phase == f"after:{row.name}"
+                and not is_unread(first)
+                and not is_unread(last)
+                and last > first
+            ):
                 sums[label] = sums.get(label, 0) + last - first
     return tuple(Amount(label, value) for label, value in sums.items())
 
@@ -272,8 +387,16 @@ def _counters(address: str) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
     for fact, label in GROUPED.items():
         yield label, words[fact].key(address), words[fact].parse
     rows = next(ask for ask in card_table.OWN if ask.fact == "remapped_rows")
-    yield "rows remapped after uncorrectable errors", rows.key(address), lambda value: rows.parse(value).uncorrectable
-    yield "rows remapped after correctable errors", rows.key(address), lambda value: rows.parse(value).correctable
+    yield (
+        "rows remapped after uncorrectable errors",
+        rows.key(address),
+        lambda value: rows.parse(value).uncorrectable,
+    )
+    yield (
+        "rows remapped after correctable errors",
+        rows.key(address),
+        lambda value: rows.parse(value).correctable,
+    )
     for asks in card_table.LINK_ASKS:
         for ask in asks:
             if ask.fact in LINKED:
@@ -287,12 +410,20 @@ GROUPED = {
     "fatal": "fatal PCIe errors",
     "nonfatal": "non-fatal PCIe errors",
 }
-EVERY_CARD_COUNTS = ("uncorrectable ECC errors", "PCIe replays")  # of those that are worth a burn-in
-LINKED = {"replays": "NVLink replays", "recoveries": "NVLink recoveries", "crc_errors": "NVLink CRC errors"}
+EVERY_CARD_COUNTS = (
+    "uncorrectable ECC errors",
+    "PCIe replays",
+)  # of those that are worth a burn-in
+LINKED = {
+    "replays": "NVLink replays",
+    "recoveries": "NVLink recoveries",
+    "crc_errors": "NVLink CRC errors",
+}
 
 
 def _logged(recording: Recording, row: Row) -> Any:
-    """Return what the kernel logged of the card during this test; without that Unread where nobody looked, or not at all of it.
+    """Return what the kernel logged of the card during this test; without that Unread where nobody
+    looked, or not at all of it.
 
     A corrected PCIe error is counted, and is no fault.
     """
@@ -305,12 +436,18 @@ def _logged(recording: Recording, row: Row) -> Any:
     found = [line for line in _uncorrected(lines) if short and short in line.lower()]
     lack = next((reading.error for reading in readings if reading.error is not None), None)
     if not found and (lack is not None or not readings):
-        return lack if lack is not None else Unread(TAIL, "blocked-behind", "the kernel log was not followed in this test")
+        return (
+            lack
+            if lack is not None
+            else Unread(TAIL, "blocked-behind", "the kernel log was not followed in this test")
+        )
     return tuple(line.partition(";")[2] or line for line in found)
 
 
 def _uncorrected(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines but for those of corrected errors, which take several: the details do not say again what they are of."""
+    """Yield the lines but for those of corrected errors, which take several: the details do not
+    say again what they are of.
+    """
     corrected = False
     for line in lines:
         if AER.search(line):

@@ -1,16 +1,27 @@
-"""A card's link as the kernel (sysfs) or lspci sees it: a card that NVML has lost may still be looked at from there."""
+"""A card's link as the kernel (sysfs) or lspci sees it: a card that NVML has lost may still be
+looked at from there.
+"""
 
 import re
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, offered, text
-from gpuscan.facts import BusLink, Unread, is_unread
+from gpuscan.model import BusLink, Unread, is_unread
 from gpuscan.recording import Recording
 
 DEVICES = "/sys/bus/pci/devices"
 ONES = 63  # the width that a device off the bus shows: all bits are set
 WIDTH = re.compile(r"Lnk(Sta|Cap):.*?Width x(\d+)( \(downgraded\))?")
-GRAVE = ("DLP", "SDES", "TLP", "FCP", "CmpltTO", "RxOF", "MalfTLP", "ECRC")  # UnsupReq and the like are set at boot as a rule
+GRAVE = (
+    "DLP",
+    "SDES",
+    "TLP",
+    "FCP",
+    "CmpltTO",
+    "RxOF",
+    "MalfTLP",
+    "ECRC",
+)  # UnsupReq and the like are set at boot as a rule
 
 
 def block_key(address: str) -> str:
@@ -23,10 +34,19 @@ def _file(address: str, name: str) -> str:
 
 
 def link(recording: Recording, address: str) -> BusLink:
-    """Make the record: from sysfs where that was read, else from lspci; one that sees a card dead is believed."""
+    """Make the record: from sysfs where that was read, else from lspci; one that sees a card dead
+    is believed.
+    """
     shown: Any = offered(recording, block_key(address), text)
-    answers = [told for told in (_answers_sysfs(recording, address), _answers_lspci(shown)) if not is_unread(told)]
-    width, most = (offered(recording, _file(address, name), _lanes) for name in ("current_link_width", "max_link_width"))
+    answers = [
+        told
+        for told in (_answers_sysfs(recording, address), _answers_lspci(shown))
+        if not is_unread(told)
+    ]
+    width, most = (
+        offered(recording, _file(address, name), _lanes)
+        for name in ("current_link_width", "max_link_width")
+    )
     narrow: Any = width if is_unread(width) else most if is_unread(most) else width < most
     if is_unread(width) and not is_unread(shown):
         width, narrow = _widths(recording, address, shown)
@@ -40,7 +60,11 @@ def link(recording: Recording, address: str) -> BusLink:
 
 def sources(address: str) -> tuple[str, ...]:
     """Return the readings behind the record."""
-    return (_file(address, "current_link_width"), _file(address, "max_link_width"), block_key(address))
+    return (
+        _file(address, "current_link_width"),
+        _file(address, "max_link_width"),
+        block_key(address),
+    )
 
 
 def _answers_sysfs(recording: Recording, address: str) -> Any:
@@ -59,25 +83,41 @@ def _answers_lspci(shown: Any) -> Any:
 
 def _lanes(value: Any) -> Any:
     lanes = int(text(value))
-    return Unread("", "lost", "all bits are set: the device does not answer") if lanes == ONES else lanes
+    return (
+        Unread("", "lost", "all bits are set: the device does not answer")
+        if lanes == ONES
+        else lanes
+    )
 
 
 def _widths(recording: Recording, address: str, shown: str) -> tuple[Any, Any]:
-    """Return lanes in use, and whether both ends have more: a card in a narrower slot is as wide as it can be."""
+    """Return lanes in use, and whether both ends have more: a card in a narrower slot is as wide
+    as it can be.
+    """
     found = {name: (int(lanes), bool(less)) for name, lanes, less in WIDTH.findall(shown)}
     absent: Any = Unread(block_key(address), "not-recorded", "lspci shows no link here")
     if "Sta" not in found:
         return absent, absent
     width, downgraded = found["Sta"]
-    most = [lanes for lanes in (found.get("Cap", (0, False))[0], _above(recording, address)) if lanes]
+    most = [
+        lanes for lanes in (found.get("Cap", (0, False))[0], _above(recording, address)) if lanes
+    ]
     return width, (width < min(most) if most else downgraded)
 
 
 def _above(recording: Recording, address: str) -> int:
-    """Return the lanes of the slot, which the bridge above the card tells; 0 where that is not known."""
-    way: Any = offered(recording, f"link:{DEVICES}/{address}", lambda value: text(value).split("/")[-2])
+    """Return the lanes of the slot, which the bridge above the card tells; 0 where that is not
+    known.
+    """
+    way: Any = offered(
+        recording, f"link:{DEVICES}/{address}", lambda value: text(value).split("/")[-2]
+    )
     shown: Any = way if is_unread(way) else offered(recording, block_key(way), text)
-    hits = [int(lanes) for name, lanes, _ in WIDTH.findall("" if is_unread(shown) else str(shown)) if name == "Cap"]
+    hits = [
+        int(lanes)
+        for name, lanes, _ in WIDTH.findall("" if is_unread(shown) else str(shown))
+        if name == "Cap"
+    ]
     return hits[0] if hits else 0
 
 

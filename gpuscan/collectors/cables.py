@@ -1,6 +1,8 @@
-"""Cables: what is at the far end of each port, by a sweep of the InfiniBand fabric or by what switches announce (LLDP).
+"""Cables: what is at the far end of each port, by a sweep of the InfiniBand fabric or by what
+switches announce (LLDP).
 
-A sweep takes its time on a large fabric, so it is made only where it was asked for (`cables` in the recording's meta).
+A sweep takes its time on a large fabric, so it is made only where it was asked for (`cables` in the
+recording's meta).
 """
 
 import json
@@ -9,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.collectors.reading import take, text
-from gpuscan.facts import Unread, is_unread
+from gpuscan.model import Unread, is_unread
 from gpuscan.recording import Recording
 
 SWEEPS = {"InfiniBand": "run:ibnetdiscover -p", "Ethernet": "run:lldpcli -f json0 show neighbors"}
-# The ports report of infiniband-diags: type, LID, port number and GUID of one end, width and speed of the link, then the
-# same of the other end and both node descriptions; a port without a link has its own description only.
+# The ports report of infiniband-diags: type, LID, port number and GUID of one end, width and speed
+# of the link, then the same of the other end and both node descriptions; a port without a link has
+# its own description only.
 END = r"(?P<{0}type>[A-Z]{{2}}|\?+) +\d+ +(?P<{0}port>\d+) +(?P<{0}guid>0x[0-9a-f]{{16}})"
 CABLE = rf"(?m)^ *{END.format('')} .*? - +{END.format('far_')} +\( '.*' - '(?P<far_name>.*)' \)\s*$"
 
@@ -30,8 +33,14 @@ def gid(port: str) -> str:
 
 
 def plan(layers: Sequence[Any]) -> list[str]:
-    """Return the sweeps for these link layers, once all are known: nothing else shall wait behind a sweep."""
-    return [sweep for layer, sweep in SWEEPS.items() if layer in layers] if not any(map(is_unread, layers)) else []
+    """Return the sweeps for these link layers, once all are known: nothing else shall wait behind
+    a sweep.
+    """
+    return (
+        [sweep for layer, sweep in SWEEPS.items() if layer in layers]
+        if not any(map(is_unread, layers))
+        else []
+    )
 
 
 def scope(port: str) -> list[str]:
@@ -45,7 +54,9 @@ def sources(port: str, layer: str) -> tuple[str, ...]:
 
 
 def far_end(recording: Recording, port: str, layer: Any, node_guid: Any, netdev: Any) -> Any:
-    """Return what is at the far end of a port, or Unread: a tool that is not installed was never meant to be asked."""
+    """Return what is at the far end of a port, or Unread: a tool that is not installed was never
+    meant to be asked.
+    """
     if is_unread(layer):
         return layer
     key = SWEEPS[layer]
@@ -54,11 +65,25 @@ def far_end(recording: Recording, port: str, layer: Any, node_guid: Any, netdev:
     lack = recording.get(key)
     if is_unread(lack):
         tool = key.removeprefix("run:").partition(" ")[0]
-        return lack._replace(kind="not-recorded", text=f"{tool}: {lack.text}") if lack.kind == "not-found" else lack
+        return (
+            lack._replace(kind="not-recorded", text=f"{tool}: {lack.text}")
+            if lack.kind == "not-found"
+            else lack
+        )
     if layer == "Ethernet":
-        return netdev if is_unread(netdev) else take(recording, key, lambda value: _announced(value, netdev))
-    ours = {guid for guid in (take(recording, gid(port), _port_guid), node_guid) if not is_unread(guid)}
-    return take(recording, key, lambda value: _swept(value, port, {f"0x{guid.replace(':', '')}" for guid in ours}))
+        return (
+            netdev
+            if is_unread(netdev)
+            else take(recording, key, lambda value: _announced(value, netdev))
+        )
+    ours = {
+        guid for guid in (take(recording, gid(port), _port_guid), node_guid) if not is_unread(guid)
+    }
+    return take(
+        recording,
+        key,
+        lambda value: _swept(value, port, {f"0x{guid.replace(':', '')}" for guid in ours}),
+    )
 
 
 def _port_guid(value: Any) -> str:
@@ -75,7 +100,9 @@ def _swept(value: Any, port: str, ours: set[str]) -> Any:
 
 
 def _announced(value: Any, netdev: str) -> Any:
-    """Parse lldpcli's json0, in which everything is a list; what others than LLDP announce is left aside."""
+    """Parse lldpcli's json0, in which everything is a list; what others than LLDP announce is left
+    aside.
+    """
     for listing in json.loads(text(value))["lldp"]:
         for heard in listing.get("interface", ()):
             if heard["name"] == netdev and heard.get("via", "LLDP") == "LLDP":

@@ -1,10 +1,12 @@
-"""What is asked of one card, in one table: the fact, the call behind it, how to parse it, since which driver branch."""
+"""What is asked of one card, in one table: the fact, the call behind it, how to parse it, since
+which driver branch.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuscan.collectors.reading import count, counter, flag, integer, offered, take, text, told
-from gpuscan.facts import (
+from gpuscan.model import (
     Aer,
     ClockReasons,
     EccErrors,
@@ -27,11 +29,14 @@ from gpuscan.facts import (
 from gpuscan.recording import Recording
 
 FIELD = "nvmlDeviceGetFieldValues"
-LINKS = 18  # the most that any generation has; asked in one batch, cut to the card's own number (field 91)
+# the most that any generation has; asked in one batch, cut to the card's own number (field 91)
+LINKS = 18
 
 
 class Ask(NamedTuple):
-    """One fact of a card. *args* follow the card in the call; *twice* takes a second reading, for the growth."""
+    """One fact of a card. *args* follow the card in the call; *twice* takes a second reading, for
+    the growth.
+    """
 
     fact: str
     call: str
@@ -41,7 +46,9 @@ class Ask(NamedTuple):
     twice: bool = False
 
     def key(self, address: str) -> str:
-        """Return the reading's key for one card; a call that begins with a slash is a file of its PCI device."""
+        """Return the reading's key for one card; a call that begins with a slash is a file of its
+        PCI device.
+        """
         if self.call.startswith("/"):
             return f"file:/sys/bus/pci/devices/{address}{self.call}"
         return f"nvml:{self.call}({address}{self.args})"
@@ -51,7 +58,9 @@ class Ask(NamedTuple):
         taken = counter if self.twice else take
         fact = taken(recording, self.key(address), self.parse, self.since)
         if self.call.startswith("/") and is_unread(fact) and fact.kind == "not-found":
-            return fact._replace(kind="not-supported", text="the kernel counts no such errors of this device")
+            return fact._replace(
+                kind="not-supported", text="the kernel counts no such errors of this device"
+            )
         return fact
 
 
@@ -70,7 +79,12 @@ def _mode(value: Any) -> Mode:
 
 def _rows(value: Any) -> RemappedRows:
     correctable, uncorrectable, pending, failed = value
-    return RemappedRows(told(count, correctable), told(count, uncorrectable), told(flag, pending), told(flag, failed))
+    return RemappedRows(
+        told(count, correctable),
+        told(count, uncorrectable),
+        told(flag, pending),
+        told(flag, failed),
+    )
 
 
 def _spares(value: Any) -> SpareRows:
@@ -103,7 +117,9 @@ def _both(first: Any, second: Any) -> Any:
 
 
 def _fabric(value: Any) -> Fabric:
-    """The health mask holds two bits a question: degraded bandwidth, route recovery, route unhealthy, access timeout."""
+    """The health mask holds two bits a question: degraded bandwidth, route recovery, route
+    unhealthy, access timeout.
+    """
     mask = count(value["healthMask"])
     return Fabric(
         state=count(value["state"]),
@@ -261,8 +277,19 @@ GROUPS = (
         ),
     ),
 )
-OF_THE_MOMENT = ("performance_state", "processes", "clock_reasons", "usage_w", "core_c", "memory_c", "generation", "width")
-CLOCKS = Ask("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", count, since=535, twice=True)
+OF_THE_MOMENT = (
+    "performance_state",
+    "processes",
+    "clock_reasons",
+    "usage_w",
+    "core_c",
+    "memory_c",
+    "generation",
+    "width",
+)
+CLOCKS = Ask(
+    "clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", count, since=535, twice=True
+)
 TOLD = (  # what only an imported text tells of: no scan asks for these
     Ask("busy_percent", "nvmlDeviceGetUtilizationRates", lambda value: count(value["gpu"])),
     Ask("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
@@ -276,7 +303,9 @@ LINK = (
     Ask("crc_errors", FIELD, count, ",163,", twice=True),
 )
 # link by link: NVML asks the driver once for what stands together of one link
-LINK_ASKS = tuple(tuple(ask._replace(args=f"{ask.args}{number}") for ask in LINK) for number in range(LINKS))
+LINK_ASKS = tuple(
+    tuple(ask._replace(args=f"{ask.args}{number}") for ask in LINK) for number in range(LINKS)
+)
 LINKED = tuple(ask for asks in LINK_ASKS for ask in asks)
 
 
@@ -285,7 +314,12 @@ def _calls_first(ask: Ask) -> bool:
 
 
 # The field values stand together at the end, where they make one batch a card.
-EVERY = tuple(sorted((*OWN, *(ask for group in GROUPS for ask in group.asks), CLOCKS, LINK_COUNT, *LINKED), key=_calls_first))
+EVERY = tuple(
+    sorted(
+        (*OWN, *(ask for group in GROUPS for ask in group.asks), CLOCKS, LINK_COUNT, *LINKED),
+        key=_calls_first,
+    )
+)
 
 
 def facts(recording: Recording, address: str) -> dict[str, Any]:
@@ -301,8 +335,12 @@ def facts(recording: Recording, address: str) -> dict[str, Any]:
 
 def sources(address: str) -> dict[str, tuple[str, ...]]:
     """Return the readings behind each fact of one card, by the fact's path within it."""
-    found: dict[str, tuple[str, ...]] = {ask.fact: (ask.key(address),) for ask in (*OWN, *TOLD, CLOCKS, LINK_COUNT)}
-    found |= {f"{group.fact}.{ask.fact}": (ask.key(address),) for group in GROUPS for ask in group.asks}
+    found: dict[str, tuple[str, ...]] = {
+        ask.fact: (ask.key(address),) for ask in (*OWN, *TOLD, CLOCKS, LINK_COUNT)
+    }
+    found |= {
+        f"{group.fact}.{ask.fact}": (ask.key(address),) for group in GROUPS for ask in group.asks
+    }
     for number, asks in enumerate(LINK_ASKS):
         found |= {f"nvlinks[{number}].{ask.fact}": (ask.key(address),) for ask in asks}
     return found
@@ -310,7 +348,11 @@ def sources(address: str) -> dict[str, tuple[str, ...]]:
 
 def _links(recording: Recording, address: str) -> Any:
     number = take(recording, LINK_COUNT.key(address), LINK_COUNT.parse)
-    return number if is_unread(number) else tuple(_link(recording, address, n) for n in range(min(number, LINKS)))
+    return (
+        number
+        if is_unread(number)
+        else tuple(_link(recording, address, n) for n in range(min(number, LINKS)))
+    )
 
 
 def _link(recording: Recording, address: str, number: int) -> NvLink:
@@ -318,8 +360,16 @@ def _link(recording: Recording, address: str, number: int) -> NvLink:
 
 
 def _clock_reasons(recording: Recording, address: str) -> Any:
-    """Combine the samples: a brake that flashes while the P-state changes is no brake, so all must show it."""
-    bits = counter(recording, CLOCKS.key(address), CLOCKS.parse, CLOCKS.since, join=lambda first, last: first & last)
+    """Combine the samples: a brake that flashes while the P-state changes is no brake, so all must
+    show it.
+    """
+    bits = counter(
+        recording,
+        CLOCKS.key(address),
+        CLOCKS.parse,
+        CLOCKS.since,
+        join=lambda first, last: first & last,
+    )
     if is_unread(bits):
         return bits
     once = is_unread(bits.growth) and bits.growth.kind == "not-recorded"

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuscan.collectors import cables, vpd
 from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
-from gpuscan.facts import Port, Unread, is_unread
+from gpuscan.model import Port, Unread, is_unread
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
@@ -18,7 +18,9 @@ COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the listing of HCAs, then each one's files, then each port's, then what takes long: VPD and cables."""
+    """Return the listing of HCAs, then each one's files, then each port's, then what takes long:
+    VPD and cables.
+    """
     keys, slow = [f"dir:{ROOT}"], []
     layers = []
     for hca in _listed(known, ROOT):
@@ -43,16 +45,30 @@ def _counters(port: str) -> list[str]:
 
 def again(known: Recording) -> list[str]:
     """Return the ports' counters, which are read a second time."""
-    ports = [f"{ROOT}/{hca}/ports/{number}" for hca in _listed(known, ROOT) for number in _listed(known, f"{ROOT}/{hca}/ports")]
+    ports = [
+        f"{ROOT}/{hca}/ports/{number}"
+        for hca in _listed(known, ROOT)
+        for number in _listed(known, f"{ROOT}/{hca}/ports")
+    ]
     return [key for port in ports for key in _counters(port)]
 
 
 def scope(*, swept: bool) -> list[str]:
-    """Return patterns of what `plan` can want, where the fabric is *swept* for the cables and where it is not."""
-    files = [f"file:{ROOT}/*/{name}" for name in HCA_FILES] + [f"file:{ROOT}/*/ports/*/{name}" for name in PORT_FILES]
+    """Return patterns of what `plan` can want, where the fabric is *swept* for the cables and
+    where it is not.
+    """
+    files = [f"file:{ROOT}/*/{name}" for name in HCA_FILES] + [
+        f"file:{ROOT}/*/ports/*/{name}" for name in PORT_FILES
+    ]
     files += [f"file:{DEVICES}/*/vpd", f"file:{NET}/*/mtu", *_counters(f"{ROOT}/*/ports/*")]
     files += cables.scope(f"{ROOT}/*/ports/*") if swept else []
-    return [f"dir:{ROOT}", f"dir:{ROOT}/*/ports", f"link:{ROOT}/*/device", f"dir:{ROOT}/*/device/net", *files]
+    return [
+        f"dir:{ROOT}",
+        f"dir:{ROOT}/*/ports",
+        f"link:{ROOT}/*/device",
+        f"dir:{ROOT}/*/device/net",
+        *files,
+    ]
 
 
 def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
@@ -93,7 +109,9 @@ def _rate_gbps(value: Any) -> float:
 
 
 def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
-    """Make the records of the InfiniBand ports and of the Ethernet ports; a machine without that directory has none."""
+    """Make the records of the InfiniBand ports and of the Ethernet ports; a machine without that
+    directory has none.
+    """
     key = f"dir:{ROOT}"
     listed = take(recording, key, names)
     sources["ports"] = (key,)
@@ -106,20 +124,32 @@ def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
         if is_unread(numbers):
             return numbers, numbers
         ports += [_port(recording, hca, number) for number in numbers]
-    sources["ports"] += tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/link_layer" for port in ports)
+    sources["ports"] += tuple(
+        f"file:{ROOT}/{port.hca}/ports/{port.number}/link_layer" for port in ports
+    )
     sources["ethernet_ports"] = sources["ports"]
     for port in ports:
         if is_unread(port.link_layer) and port.link_layer.kind != "not-recorded":
-            return port.link_layer, port.link_layer  # it may be one of those that are missed, or one of no concern
-    # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by their own checks.
-    # A text that does not tell the layer is taken to speak of InfiniBand.
-    others = [port for port in ports if not is_unread(port.link_layer) and port.link_layer == "Ethernet"]
+            return (
+                port.link_layer,
+                port.link_layer,
+            )  # it may be one of those that are missed, or one of no concern
+    # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by
+    # their own checks. A text that does not tell the layer is taken to speak of InfiniBand.
+    others = [
+        port for port in ports if not is_unread(port.link_layer) and port.link_layer == "Ethernet"
+    ]
     kept = [port for port in ports if port not in others]
     active = sum(port.state == "ACTIVE" for port in kept)
     states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in kept)
     for path, listing in (("ports", kept), ("ethernet_ports", others)):
         for port in listing:
-            sources.update({f"{path}[{port.label}].{fact}": keys for fact, keys in _keys(recording, port).items()})
+            sources.update(
+                {
+                    f"{path}[{port.label}].{fact}": keys
+                    for fact, keys in _keys(recording, port).items()
+                }
+            )
     sources.update({f"ports[{port.label}].active_ports": states for port in kept})
     return tuple(port._replace(active_ports=active) for port in kept), tuple(others)
 
@@ -145,7 +175,12 @@ PORT_FACTS = {
     "link_layer": "link_layer", "state": "state", "phys_state": "phys_state", "rate_gbps": "rate",
     **{fact: f"counters/{name}" for fact, name in COUNTERS.items()},
 }  # fmt: skip
-HCA_FACTS = {"firmware": "fw_ver", "board_id": "board_id", "hca_type": "hca_type", "node_guid": "node_guid"}
+HCA_FACTS = {
+    "firmware": "fw_ver",
+    "board_id": "board_id",
+    "hca_type": "hca_type",
+    "node_guid": "node_guid",
+}
 
 
 def _port(recording: Recording, hca: str, number: str) -> Port:
@@ -165,14 +200,21 @@ def _port(recording: Recording, hca: str, number: str) -> Port:
         state=take(recording, f"file:{port}/state", _state),
         phys_state=take(recording, f"file:{port}/phys_state", _state),
         rate_gbps=take(recording, f"file:{port}/rate", _rate_gbps),
-        **{fact: take(recording, f"file:{base}/{file}", text) for fact, file in HCA_FACTS.items() if fact != "node_guid"},
+        **{
+            fact: take(recording, f"file:{base}/{file}", text)
+            for fact, file in HCA_FACTS.items()
+            if fact != "node_guid"
+        },
         node_guid=guid,
         hca_serial=_behind(address, recording, vpd_key, vpd.serial),
         hca_part_number=_behind(address, recording, vpd_key, vpd.part_number),
         netdev=netdev,
         mtu=_behind(netdev, recording, f"file:{NET}/{netdev}/mtu", _number),
         far_end=cables.far_end(recording, port, layer, guid, netdev),
-        **{fact: counter(recording, f"file:{port}/counters/{file}", _number) for fact, file in COUNTERS.items()},
+        **{
+            fact: counter(recording, f"file:{port}/counters/{file}", _number)
+            for fact, file in COUNTERS.items()
+        },
         active_ports=0,
     )
 
@@ -183,7 +225,9 @@ def _behind(name: Any, recording: Recording, key: str, parse: Callable[[Any], An
 
 
 def _first(value: Any) -> Any:
-    """Parse a listing of network interfaces: a port has one, and further ones stand for virtual functions."""
+    """Parse a listing of network interfaces: a port has one, and further ones stand for virtual
+    functions.
+    """
     found = names(value)
     return found[0] if found else Unread("", "not-found", "it has no network interface")
 

@@ -7,12 +7,14 @@ from gpuscan.collectors import bus, card
 from gpuscan.collectors.kernel import INIT, NVML_COUNT, UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, take, text
-from gpuscan.facts import Driver, Gpu, Unread, is_unread
+from gpuscan.model import Driver, Gpu, Unread, is_unread
 from gpuscan.recording import Recording
 
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
-TOLD = "import:cards"  # the cards that an imported text speaks of; by index where it gives no address
+TOLD = (
+    "import:cards"  # the cards that an imported text speaks of; by index where it gives no address
+)
 NVIDIA = "10DE"
 UNTOLD: Any = Unread("", "not-found", "the kernel log was not asked")  # log.facts fills it in
 CALLS = tuple(ask for ask in card.EVERY if not ask.call.startswith("/"))
@@ -20,7 +22,9 @@ FILES = tuple(ask for ask in card.EVERY if ask.call.startswith("/"))
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the PCI listing, then each device's identity, then each NVIDIA card's keys, suspects last."""
+    """Return the PCI listing, then each device's identity, then each NVIDIA card's keys, suspects
+    last.
+    """
     keys = [f"dir:{PCI}", f"dir:{SLOTS}", "dir:/dev"]
     keys += [f"file:{SLOTS}/{slot}/address" for slot in _listed(known, f"dir:{SLOTS}")]
     keys += [f"file:{PCI}/{device}/uevent" for device in _listed(known, f"dir:{PCI}")]
@@ -44,8 +48,19 @@ def plan(known: Recording) -> list[str]:
 
 def scope() -> list[str]:
     """Return patterns of what `plan` can want."""
-    found = [f"dir:{PCI}", f"dir:{SLOTS}", "dir:/dev", f"file:{SLOTS}/*/address", f"file:{PCI}/*/uevent", f"link:{PCI}/*"]
-    found += ["file:/proc/driver/nvidia/gpus/*/information", "nvml:nvmlDeviceGetHandleByIndex(*)", _handle("*")]
+    found = [
+        f"dir:{PCI}",
+        f"dir:{SLOTS}",
+        "dir:/dev",
+        f"file:{SLOTS}/*/address",
+        f"file:{PCI}/*/uevent",
+        f"link:{PCI}/*",
+    ]
+    found += [
+        "file:/proc/driver/nvidia/gpus/*/information",
+        "nvml:nvmlDeviceGetHandleByIndex(*)",
+        _handle("*"),
+    ]
     return found + [ask.key("*") for ask in card.EVERY]
 
 
@@ -55,9 +70,15 @@ def again(known: Recording) -> list[str]:
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what of the cards is read anew after a burn-in: all but what shows that they have just been loaded."""
+    """Return what of the cards is read anew after a burn-in: all but what shows that they have
+    just been loaded.
+    """
     asks = [ask for ask in card.EVERY if ask.fact not in card.OF_THE_MOMENT]
-    keys = [key for address in _addresses(known) for key in (_handle(address), *(ask.key(address) for ask in asks))]
+    keys = [
+        key
+        for address in _addresses(known)
+        for key in (_handle(address), *(ask.key(address) for ask in asks))
+    ]
     return [key for key in (NVML_COUNT, *keys) if key in known]
 
 
@@ -83,7 +104,9 @@ def _identity(value: Any) -> dict[str, str]:
 
 
 def _on_pci(recording: Recording) -> Any:
-    """Return the addresses of NVIDIA's display and 3D controllers (class 03), or Unread: one unread device hides a card."""
+    """Return the addresses of NVIDIA's display and 3D controllers (class 03), or Unread: one
+    unread device hides a card.
+    """
     devices = take(recording, f"dir:{PCI}", names)
     if is_unread(devices):
         return devices
@@ -92,18 +115,27 @@ def _on_pci(recording: Recording) -> Any:
         identity = take(recording, f"file:{PCI}/{device}/uevent", _identity)
         if is_unread(identity):
             return identity
-        if identity["PCI_ID"].startswith(f"{NVIDIA}:") and int(identity["PCI_CLASS"], 16) >> 16 == 3:
+        if (
+            identity["PCI_ID"].startswith(f"{NVIDIA}:")
+            and int(identity["PCI_CLASS"], 16) >> 16 == 3
+        ):
             found.append(device)
     return tuple(found)
 
 
 def _by_index(recording: Recording) -> list[str]:
     number = take(recording, NVML_COUNT, count)
-    return [] if is_unread(number) else [f"nvml:nvmlDeviceGetHandleByIndex({n})" for n in range(number)]
+    return (
+        []
+        if is_unread(number)
+        else [f"nvml:nvmlDeviceGetHandleByIndex({n})" for n in range(number)]
+    )
 
 
 def _enumerated(recording: Recording) -> tuple[str, ...]:
-    """Return the addresses that NVML gave by index: the only list where PCI cannot be seen (some containers)."""
+    """Return the addresses that NVML gave by index: the only list where PCI cannot be seen (some
+    containers).
+    """
     answers = [take(recording, key, text) for key in _by_index(recording)]
     return tuple(address for address in answers if not is_unread(address))
 
@@ -114,13 +146,20 @@ def device_minors(recording: Recording, sources: Sources) -> Any:
     listed = take(recording, "dir:/dev", names)
     if is_unread(listed):
         return listed
-    return tuple(sorted(int(hit[1]) for name in listed if (hit := re.fullmatch(r"nvidia([0-9]{1,4})", name))))
+    return tuple(
+        sorted(int(hit[1]) for name in listed if (hit := re.fullmatch(r"nvidia([0-9]{1,4})", name)))
+    )
 
 
 def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
-    """Make the cards' records, in the order of their addresses; Unread where neither PCI nor NVML lists them."""
+    """Make the cards' records, in the order of their addresses; Unread where neither PCI nor NVML
+    lists them.
+    """
     found = _on_pci(recording)
-    sources["gpus"] = (f"dir:{PCI}", *(f"file:{PCI}/{d}/uevent" for d in _listed(recording, f"dir:{PCI}")))
+    sources["gpus"] = (
+        f"dir:{PCI}",
+        *(f"file:{PCI}/{d}/uevent" for d in _listed(recording, f"dir:{PCI}")),
+    )
     if (is_unread(found) or not found) and _enumerated(recording):
         found = _enumerated(recording)
         sources["gpus"] = (NVML_COUNT, *_by_index(recording))
@@ -132,7 +171,9 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
         return found
     cards = [_card(recording, address, driver) for address in sorted(found)]
     labels = [gpu.label for gpu in cards]
-    named = [gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in cards]
+    named = [
+        gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in cards
+    ]
     for gpu in named:
         _book(gpu, sources)
     return tuple(named)
@@ -160,7 +201,11 @@ def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
 def _device_id(value: Any) -> Any:
     """`PCI_ID=10DE:2335` is 10de:2335; lspci may name a card without its number."""
     found = _identity(value)["PCI_ID"].lower()
-    return Unread("", "not-recorded", "lspci names no device id here") if found.endswith(":") else found
+    return (
+        Unread("", "not-recorded", "lspci names no device id here")
+        if found.endswith(":")
+        else found
+    )
 
 
 def _label(answers: dict[str, Any], slot: Any, address: str) -> str:
@@ -169,7 +214,12 @@ def _label(answers: dict[str, Any], slot: Any, address: str) -> str:
     Only boards of SXM modules number them so that it helps; a PCIe card says so in its name.
     """
     module, name = answers["module_id"], answers["name"]
-    if type(module) is int and module and type(name) is str and not any(w in name for w in ("PCIe", "NVL")):
+    if (
+        type(module) is int
+        and module
+        and type(name) is str
+        and not any(w in name for w in ("PCIe", "NVL"))
+    ):
         return f"SXM{module}"
     return f"slot{slot}" if type(slot) is str else address
 
@@ -189,7 +239,9 @@ def _physical_slot(recording: Recording, address: str) -> Any:
 
 
 def _access(recording: Recording, address: str, driver: Driver) -> Any:
-    """Tell whether the driver can talk to the card: by its handle, then by what its calls answered."""
+    """Tell whether the driver can talk to the card: by its handle, then by what its calls
+    answered.
+    """
     handle = recording.get(_handle(address))
     if is_unread(driver.access) or (is_unread(handle) and handle.kind == "not-recorded"):
         return handle if not is_unread(driver.access) and driver.access == "ok" else driver.access
@@ -200,14 +252,23 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
             return driver.access
         if handle.kind == "not-found" or handle.code in (6, 28):
             hidden = _hidden(recording, address)
-            return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "lost"
+            return (
+                handle._replace(kind="no-permission", text="hidden from this container")
+                if hidden
+                else "lost"
+            )
         if handle.code == UNKNOWN_ERROR:
             hidden = _hidden(recording, address)
-            return handle._replace(kind="no-permission", text="hidden from this container") if hidden else "unopened"
+            return (
+                handle._replace(kind="no-permission", text="hidden from this container")
+                if hidden
+                else "unopened"
+            )
         return access(handle)
     if handle is not True:
         return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
-    # of an older recording a call may be missing that was not known then: that is one fact unread, not a silent card
+    # of an older recording a call may be missing that was not known then: that is one fact unread,
+    # not a silent card
     answers = [recording.get(key) for ask in CALLS if (key := ask.key(address)) in recording]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):
@@ -217,7 +278,9 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
 
 
 def _hidden(recording: Recording, address: str) -> bool:
-    """Tell whether the kernel drives the card but this container does not show it: its device file is missing."""
+    """Tell whether the kernel drives the card but this container does not show it: its device file
+    is missing.
+    """
     minor = take(recording, f"file:/proc/driver/nvidia/gpus/{address}/information", _minor)
     if is_unread(minor):
         identity = take(recording, f"file:{PCI}/{address}/uevent", _identity)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, take, text
-from gpuscan.facts import Host
+from gpuscan.model import Host
 from gpuscan.recording import Recording
 
 DMI = "file:/sys/class/dmi/id/"
@@ -20,7 +20,9 @@ def _os_name(value: Any) -> str:
 
 
 def _guest(value: Any) -> bool:
-    """The first processor's flags tell: a hypervisor sets the bit of that name (x86; aarch64 has no such line)."""
+    """The first processor's flags tell: a hypervisor sets the bit of that name (x86; aarch64 has
+    no such line).
+    """
     flags = [line for line in text(value).splitlines() if line.startswith(("flags", "Features"))]
     return "hypervisor" in flags[0].split()
 

@@ -1,10 +1,12 @@
-"""The driver: whether NVML answers, of which version module and library are, which modules are loaded."""
+"""The driver: whether NVML answers, of which version module and library are, which modules are
+loaded.
+"""
 
 import re
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, count, flag, take, text
-from gpuscan.facts import Driver, Unread, is_unread
+from gpuscan.model import Driver, Unread, is_unread
 from gpuscan.recording import Recording
 
 MODULE_BANNER = "file:/proc/driver/nvidia/version"
@@ -18,7 +20,14 @@ CUDA_VERSION = "nvml:nvmlSystemGetCudaDriverVersion()"
 
 # NVML's return code of nvmlInit, and what it means for everything behind it.
 UNKNOWN_ERROR = 999
-INIT_ACCESS = {UNKNOWN_ERROR: "failed", 9: "not-loaded", 12: "no-library", 15: "lost", 16: "reset-required", 18: "mismatch"}
+INIT_ACCESS = {
+    UNKNOWN_ERROR: "failed",
+    9: "not-loaded",
+    12: "no-library",
+    15: "lost",
+    16: "reset-required",
+    18: "mismatch",
+}
 KIND_ACCESS = ("timed-out", "lost", "reset-required")
 WORD_ACCESS = {  # and where a recording has its words only
     "driver not loaded": "not-loaded",
@@ -29,7 +38,16 @@ WORD_ACCESS = {  # and where a recording has its words only
 
 def plan(known: Recording) -> list[str]:
     """Return the driver's keys; nothing depends on what is known."""
-    return [MODULE_BANNER, MODULES, INIT, LIBRARY_VERSION, NVML_VERSION, CUDA_VERSION, NVML_COUNT, CONFIDENTIAL]
+    return [
+        MODULE_BANNER,
+        MODULES,
+        INIT,
+        LIBRARY_VERSION,
+        NVML_VERSION,
+        CUDA_VERSION,
+        NVML_COUNT,
+        CONFIDENTIAL,
+    ]
 
 
 def scope() -> list[str]:
@@ -38,7 +56,9 @@ def scope() -> list[str]:
 
 
 def _module_version(value: Any) -> str:
-    """`NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build` is 580.159.04."""
+    """`NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build` is
+    580.159.04.
+    """
     hit = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", text(value), re.MULTILINE)
     if not hit:
         raise ValueError(value)
@@ -76,14 +96,18 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         nvml_version=take(recording, NVML_VERSION, text),
         cuda_version=take(recording, CUDA_VERSION, _cuda),
         nvml_count=take(recording, NVML_COUNT, count),
-        confidential_compute=take(recording, CONFIDENTIAL, lambda value: flag(value["ccFeature"]), since=535),
+        confidential_compute=take(
+            recording, CONFIDENTIAL, lambda value: flag(value["ccFeature"]), since=535
+        ),
     )
 
 
 def modules(recording: Recording, sources: Sources) -> Any:
     """Return the names of the loaded kernel modules."""
     sources["kernel_modules"] = (MODULES,)
-    return take(recording, MODULES, lambda value: tuple(_module(line) for line in text(value).splitlines()))
+    return take(
+        recording, MODULES, lambda value: tuple(_module(line) for line in text(value).splitlines())
+    )
 
 
 def _module(line: str) -> str:
@@ -96,13 +120,18 @@ def _module(line: str) -> str:
 def access(answer: Any) -> Any:
     """Return what an opening call's answer means: `ok`, one of the ways to fail, or Unread.
 
-    Denied and blocked stay Unread: whoever may not ask, or never got to ask, knows nothing of the card.
+    Denied and blocked stay Unread: whoever may not ask, or never got to ask, knows nothing of the
+    card.
     """
     if not is_unread(answer):
-        return "ok" if answer is True else Unread(INIT, "garbled", f"makes no sense: {answer!r:.80}")
+        return (
+            "ok" if answer is True else Unread(INIT, "garbled", f"makes no sense: {answer!r:.80}")
+        )
     if answer.code in INIT_ACCESS:
         return INIT_ACCESS[answer.code]
-    for words, meaning in WORD_ACCESS.items() if answer.code is None and answer.kind == "not-found" else ():
+    for words, meaning in (
+        WORD_ACCESS.items() if answer.code is None and answer.kind == "not-found" else ()
+    ):
         if words in answer.text.lower():
             return meaning
     return answer.kind if answer.kind in KIND_ACCESS else answer

@@ -1,13 +1,15 @@
-"""Who a card is, in the driver's words when it failed: the log may be the only place that still tells."""
+"""Who a card is, in the driver's words when it failed: the log may be the only place that still
+tells.
+"""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.collectors.reading import Sources
-from gpuscan.facts import Unread, is_unread
-from gpuscan.kernellog.address import PCI, pci_address
 from gpuscan.kernellog.record import Record
+from gpuscan.model import Unread, is_unread
+from gpuscan.pci import PCI, pci_address
 
 AT = rf"NVRM: GPU at (?:PCI:)?{PCI}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"
 BOARD = r"NVRM: GPU Board Serial Number: (?P<serial>[0-9A-Za-z]+)\s*$"  # may be empty, or [N/A]
@@ -19,15 +21,29 @@ Names = dict[str, dict[str, str]]  # address -> fact -> what the log says
 
 
 def cards(records: Any, gpus: Any, sources: Sources) -> Any:
-    """Return the cards with their logged serial number and UUID; *records* may be Unread, and then so are these."""
+    """Return the cards with their logged serial number and UUID; *records* may be Unread, and then
+    so are these.
+    """
     if is_unread(gpus):
         return gpus
     found = {} if is_unread(records) else told(records)
-    absent = records if is_unread(records) else Unread("", "not-found", "the kernel log does not tell")
+    absent = (
+        records if is_unread(records) else Unread("", "not-found", "the kernel log does not tell")
+    )
     for gpu in gpus:
-        sources.update({f"gpus[{gpu.label}].{fact}": sources["kernel_log"] for fact in ("logged_serial", "logged_uuid")})
+        sources.update(
+            {
+                f"gpus[{gpu.label}].{fact}": sources["kernel_log"]
+                for fact in ("logged_serial", "logged_uuid")
+            }
+        )
     return tuple(
-        gpu._replace(**{fact: found.get(gpu.address, {}).get(fact, absent) for fact in ("logged_serial", "logged_uuid")})
+        gpu._replace(
+            **{
+                fact: found.get(gpu.address, {}).get(fact, absent)
+                for fact in ("logged_serial", "logged_uuid")
+            }
+        )
         for gpu in gpus
     )
 
@@ -35,8 +51,8 @@ def cards(records: Any, gpus: Any, sources: Sources) -> Any:
 def told(records: Sequence[Record]) -> Names:
     """Return what the driver's lines say of each card; the newest holds.
 
-    A serial number has no address in its line: it belongs to the card named just before it, or to the Xid just after.
-    Where two cards fail at once and their lines mingle, it is nobody's.
+    A serial number has no address in its line: it belongs to the card named just before it, or to
+    the Xid just after. Where two cards fail at once and their lines mingle, it is nobody's.
     """
     names: Names = {}
     open_: list[tuple[str, float]] = []  # cards named whose serial number may follow

@@ -1,4 +1,6 @@
-"""The past: what the archive told of this machine, kept in the recording so that others judge it the same way."""
+"""The past: what the archive told of this machine, kept in the recording so that others judge it
+the same way.
+"""
 
 import calendar
 import csv
@@ -8,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, count, parsed, take
-from gpuscan.facts import Unread, is_unread
-from gpuscan.facts.past import Boot, Fault, Held, Past, Seen, Tried
+from gpuscan.model import Unread, is_unread
+from gpuscan.model.past import Boot, Fault, Held, Past, Seen, Tried
 from gpuscan.recording import Recording
 
 KEYS = {
@@ -23,18 +25,30 @@ KEYS = {
 SCOPE = "history:*"
 SEL = "run:ipmitool -c sel elist"  # slow: asked for only where the past makes it matter
 POWER_WORDS = ("power off", "power cycle", "ac lost", "initiated by power up", "power-off")
-LISTS: Mapping[str, Any] = {"faults": Fault, "tried": Tried, "boots": Boot, "parts": Seen, "held": Held}
+LISTS: Mapping[str, Any] = {
+    "faults": Fault,
+    "tried": Tried,
+    "boots": Boot,
+    "parts": Seen,
+    "held": Held,
+}
 
 
 def facts(recording: Recording, sources: Sources) -> Any:
-    """Make the record of the past, or Unread where no archive was asked (a recording made without one)."""
+    """Make the record of the past, or Unread where no archive was asked (a recording made without
+    one).
+    """
     sources["past"] = tuple(key for key in (*KEYS.values(), SEL) if key in recording)
-    if KEYS["runs"] not in recording:  # whatever its scope: no scan reads the archive, the run that judges does
+    if (
+        KEYS["runs"] not in recording
+    ):  # whatever its scope: no scan reads the archive, the run that judges does
         return Unread(KEYS["runs"], "not-recorded", "no archive was asked")
     runs = take(recording, KEYS["runs"], count)
     if is_unread(runs):
         return runs
-    lists = {name: take(recording, KEYS[name], partial(_rows, kind)) for name, kind in LISTS.items()}
+    lists = {
+        name: take(recording, KEYS[name], partial(_rows, kind)) for name, kind in LISTS.items()
+    }
     lack = next((value for value in lists.values() if is_unread(value)), None)
     if lack is not None:
         return lack
@@ -43,7 +57,9 @@ def facts(recording: Recording, sources: Sources) -> Any:
 
 
 def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
-    """Make records of a list of objects; one with other keys or other kinds of values makes no sense."""
+    """Make records of a list of objects; one with other keys or other kinds of values makes no
+    sense.
+    """
     if not isinstance(value, list):
         raise ValueError(value)
     rows = tuple(kind(**row) for row in value)
@@ -55,7 +71,9 @@ def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
 
 
 def _power_cycles(recording: Recording) -> tuple[Tried, ...]:
-    """Return when the BMC's event log says that the machine was without power; nothing where it was not asked."""
+    """Return when the BMC's event log says that the machine was without power; nothing where it
+    was not asked.
+    """
     if SEL not in recording:
         return ()
     rows = parsed(SEL, recording.get(SEL), lambda value: tuple(_sel_rows(value)))
@@ -63,7 +81,9 @@ def _power_cycles(recording: Recording) -> tuple[Tried, ...]:
 
 
 def _sel_rows(value: Any) -> Iterator[Tried]:
-    """Parse `ipmitool -c sel elist`: `1,11/28/2026,03:10:11,Power Unit #0x01,Power off/down,Asserted`; BMCs keep UTC."""
+    """Parse `ipmitool -c sel elist`: `1,11/28/2026,03:10:11,Power Unit #0x01,Power
+    off/down,Asserted`; BMCs keep UTC.
+    """
     if isinstance(value, Unread):
         return
     for fields in csv.reader(str(value).splitlines()):

@@ -1,10 +1,12 @@
-"""How a fact is taken from a reading: parsed, or `Unread` with the reason, and booked with its source."""
+"""How a fact is taken from a reading: parsed, or `Unread` with the reason, and booked with its
+source.
+"""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-from gpuscan.facts import Counter, Unread, is_unread
+from gpuscan.model import Counter, Unread, is_unread
 from gpuscan.recording import UNTOLD, Recording
 
 Sources = dict[str, tuple[str, ...]]
@@ -13,12 +15,16 @@ Sources = dict[str, tuple[str, ...]]
 def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int = 0) -> Any:
     """Return the parsed newest value of *key*, or Unread.
 
-    *since* is the first driver branch that can answer: under an older one, `not-supported` and `not-found` become
-    `too-old-driver`. An answer that *parse* rejects is `garbled`.
+    *since* is the first driver branch that can answer: under an older one, `not-supported` and
+    `not-found` become `too-old-driver`. An answer that *parse* rejects is `garbled`.
     """
     value = recording.get(key)
     if is_unread(value):
-        if since and value.kind in ("not-supported", "not-found") and 0 < driver_branch(recording) < since:
+        if (
+            since
+            and value.kind in ("not-supported", "not-found")
+            and 0 < driver_branch(recording) < since
+        ):
             return value._replace(kind="too-old-driver", text=f"needs driver R{since}")
         return value
     return parsed(key, value, parse)
@@ -40,14 +46,18 @@ def counter(
     since: int = 0,
     join: Callable[[int, int], int] = lambda first, last: last - first if last >= first else last,
 ) -> Any:
-    """Return a `Counter` of the readings of *key*: the newest total, and first and last joined (their difference).
+    """Return a `Counter` of the readings of *key*: the newest total, and first and last joined
+    (their difference).
 
-    One reading alone shows no growth; a counter that fell was set back, and has grown to what it is since.
+    One reading alone shows no growth; a counter that fell was set back, and has grown to what it is
+    since.
     """
     newest = take(recording, key, parse, since)
     if is_unread(newest):
         return newest
-    earlier: list[Any] = [parsed(key, r.value, parse) if r.error is None else r.error for r in recording.all(key)[:-1]]
+    earlier: list[Any] = [
+        parsed(key, r.value, parse) if r.error is None else r.error for r in recording.all(key)[:-1]
+    ]
     lack: Any = next((sample for sample in earlier if is_unread(sample)), None)
     if not earlier:
         lack = Unread(key, "not-recorded", "read once: no growth can be seen")
@@ -65,13 +75,23 @@ def driver_branch(recording: Recording) -> int:
 
 
 def offered(recording: Recording, key: str, parse: Callable[[Any], Any]) -> Any:
-    """Return the parsed value of a key that no scan asks for: where no imported text gave it, it was not recorded."""
-    return take(recording, key, parse) if key in recording else Unread(key, "not-recorded", "no scan asks for it")
+    """Return the parsed value of a key that no scan asks for: where no imported text gave it, it
+    was not recorded.
+    """
+    return (
+        take(recording, key, parse)
+        if key in recording
+        else Unread(key, "not-recorded", "no scan asks for it")
+    )
 
 
 def told(parse: Callable[[Any], Any], value: Any) -> Any:
     """Parse one of several values; one that an imported text does not tell is Unread."""
-    return Unread("", "not-recorded", "this input does not tell it") if value == UNTOLD else parse(value)
+    return (
+        Unread("", "not-recorded", "this input does not tell it")
+        if value == UNTOLD
+        else parse(value)
+    )
 
 
 def text(value: Any) -> str:

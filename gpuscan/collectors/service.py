@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, names, take
-from gpuscan.facts import AppError, Service, is_unread
+from gpuscan.model import AppError, Service, is_unread
 from gpuscan.recording import Recording
 
 UNIT = "service:"
@@ -13,13 +13,15 @@ COMPLAINT = "text:nvidia-smi"
 
 def services(recording: Recording, sources: Sources) -> tuple[Service, ...]:
     """Make a record of each unit that was told of; what of it makes no sense is Unread."""
-    units = [key for key in recording.keys() if key.startswith(UNIT)]  # noqa: SIM118
+    units = [key for key in recording.keys() if key.startswith(UNIT)]
     sources.update({f"services[{key.removeprefix(UNIT)}]": (key,) for key in units})
     return tuple(_service(recording, key) for key in units)
 
 
 def _service(recording: Recording, key: str) -> Service:
-    words = take(recording, key, lambda value: {name: _word(value[name]) for name in Service._fields[1:]})
+    words = take(
+        recording, key, lambda value: {name: _word(value[name]) for name in Service._fields[1:]}
+    )
     facts: list[Any] = [words if is_unread(words) else words[name] for name in Service._fields[1:]]
     return Service(key.removeprefix(UNIT), *facts)
 
@@ -35,7 +37,9 @@ def app_errors(recording: Recording, sources: Sources) -> Any:
     sources["app_errors"] = (CUDA,)
     if CUDA not in recording:
         return ()
-    return take(recording, CUDA, lambda rows: tuple(AppError(int(code), _word(text)) for code, text in rows))
+    return take(
+        recording, CUDA, lambda rows: tuple(AppError(int(code), _word(text)) for code, text in rows)
+    )
 
 
 def complaints(recording: Recording, sources: Sources) -> Any:
@@ -47,4 +51,7 @@ def complaints(recording: Recording, sources: Sources) -> Any:
 def told(recording: Recording, sources: Sources) -> dict[str, Any]:
     """Return the node's facts of this module."""
     made = {"services": services, "app_errors": app_errors, "complaints": complaints}
-    return {"imported": "imported" in recording.meta, **{fact: make(recording, sources) for fact, make in made.items()}}
+    return {
+        "imported": "imported" in recording.meta,
+        **{fact: make(recording, sources) for fact, make in made.items()},
+    }

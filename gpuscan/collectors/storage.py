@@ -1,9 +1,11 @@
-"""Disks: the NVMe controllers that sysfs lists; and the firmware list that was imported from the BMC."""
+"""Disks: the NVMe controllers that sysfs lists; and the firmware list that was imported from the
+BMC.
+"""
 
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, last, names, parsed, take, text
-from gpuscan.facts import Disk, Firmware, is_unread
+from gpuscan.model import Disk, Firmware, is_unread
 from gpuscan.recording import FIRMWARE, Recording
 
 ROOT = "/sys/class/nvme"
@@ -13,7 +15,11 @@ FILES = {"address": "address", "model": "model", "serial": "serial", "firmware":
 def plan(known: Recording) -> list[str]:
     """Return the listing of disks, then each one's files."""
     listed = take(known, f"dir:{ROOT}", names)
-    files = [] if is_unread(listed) else [f"file:{ROOT}/{disk}/{name}" for disk in listed for name in FILES.values()]
+    files = (
+        []
+        if is_unread(listed)
+        else [f"file:{ROOT}/{disk}/{name}" for disk in listed for name in FILES.values()]
+    )
     return [f"dir:{ROOT}", *files]
 
 
@@ -34,7 +40,13 @@ def disks(recording: Recording, sources: Sources) -> Any:
 def _disk(recording: Recording, name: str, sources: Sources) -> Disk:
     keys = {fact: f"file:{ROOT}/{name}/{file}" for fact, file in FILES.items()}
     sources.update({f"disks[{name}].{fact}": (key,) for fact, key in keys.items()})
-    return Disk(label=name, **{fact: take(recording, key, last if fact == "address" else text) for fact, key in keys.items()})
+    return Disk(
+        label=name,
+        **{
+            fact: take(recording, key, last if fact == "address" else text)
+            for fact, key in keys.items()
+        },
+    )
 
 
 def firmware(recording: Recording, sources: Sources) -> Any:
@@ -47,7 +59,9 @@ def firmware(recording: Recording, sources: Sources) -> Any:
 def _firmware(rows: Any) -> tuple[Firmware, ...]:
     if not isinstance(rows, list):
         raise ValueError(rows)
-    return tuple(Firmware(*(_word(row[part]) for part in ("id", "name", "version"))) for row in rows)
+    return tuple(
+        Firmware(*(_word(row[part]) for part in ("id", "name", "version"))) for row in rows
+    )
 
 
 def _word(value: Any) -> str:

@@ -1,9 +1,11 @@
-"""PCI vital product data: the part and serial number that a card carries, as binary fields behind tags."""
+"""PCI vital product data: the part and serial number that a card carries, as binary fields behind
+tags.
+"""
 
 from typing import Any
 
 from gpuscan.collectors.reading import text
-from gpuscan.facts import Unread
+from gpuscan.model import Unread
 
 NAME, READ_ONLY, END = 0x82, 0x90, 0x78
 TAG = 3  # bytes of a large resource's tag and length
@@ -20,7 +22,9 @@ def bytes_of(value: Any) -> bytes:
 
 
 def located(data: bytes) -> list[Field]:
-    """Return where the read-only fields lie (PCI Local Bus 3.0, appendix I); raises ValueError for what is no VPD."""
+    """Return where the read-only fields lie (PCI Local Bus 3.0, appendix I); raises ValueError for
+    what is no VPD.
+    """
     at = 0
     while data[at : at + 1] == bytes([NAME]):
         at += TAG + int.from_bytes(data[at + 1 : at + TAG], "little")

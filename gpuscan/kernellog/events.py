@@ -1,4 +1,6 @@
-"""Events: what the driver, the switches and the rest of the node report in a kernel log's records, one by one."""
+"""Events: what the driver, the switches and the rest of the node report in a kernel log's records,
+one by one.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,20 +8,22 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuscan.kernellog import hostlines, merging, tails
-from gpuscan.kernellog.address import pci_address
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
+from gpuscan.pci import pci_address
 
 __all__ = ("Event", "event", "events", "pci_address", "told")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Event(NamedTuple):
-    """One fault or mark in the log: its kind and catalogue entry, the part that it names, and what its text says.
+    """One fault or mark in the log: its kind and catalogue entry, the part that it names, and what
+    its text says.
 
-    *address* is a PCI address as sysfs writes it, *part* what else names a part; *at_s* is seconds since boot, *wall_s*
-    Unix time; *text* is the line's tail without the program, which *pid* and *process* name; *cause* is the Xid that a
-    follower blames; *line* is the first line in the input.
+    *address* is a PCI address as sysfs writes it, *part* what else names a part; *at_s* is seconds
+    since boot, *wall_s* Unix time; *text* is the line's tail without the program, which *pid* and
+    *process* name; *cause* is the Xid that a follower blames; *line* is the first line in the
+    input.
     """
 
     kind: str
@@ -68,8 +72,12 @@ def event(record: Record) -> Event | None:
 
 
 def events(records: Iterable[Record]) -> Iterator[Event]:
-    """Yield the events of a log in its order: what several lines tell, or several copies of one line, is one event."""
-    pairs = ((found, record.transport) for record in merging.whole(records) for found in told(record))
+    """Yield the events of a log in its order: what several lines tell, or several copies of one
+    line, is one event.
+    """
+    pairs = (
+        (found, record.transport) for record in merging.whole(records) for found in told(record)
+    )
     return merging.once(merging.settled(pairs))
 
 
@@ -137,17 +145,41 @@ def _mark(text: str, record: Record) -> Event | None:
     if record.transport == "mark" or BANNER.match(text):
         hit = BANNER.match(text)
         entry, values = ("boot:kernel", {"kernel": hit["kernel"]}) if hit else ("boot:mark", {})
-        return Event("boot", 0, entry, "", "", record.at_s, record.wall_s, text, values=values, line=record.line)
+        return Event(
+            "boot",
+            0,
+            entry,
+            "",
+            "",
+            record.at_s,
+            record.wall_s,
+            text,
+            values=values,
+            line=record.line,
+        )
     hit = LOADED.search(text)
     if hit and _is_said(text, hit.start(), record):
         values = {"driver": hit["driver"]}
-        return Event("reset", 0, "reset:driver", "", "", record.at_s, record.wall_s, text, values=values, line=record.line)
+        return Event(
+            "reset",
+            0,
+            "reset:driver",
+            "",
+            "",
+            record.at_s,
+            record.wall_s,
+            text,
+            values=values,
+            line=record.line,
+        )
     for entry, shape in (("reset:nvswitch", PROBED), ("reset:gpu", RESET)):
         hit = shape.search(text)
         if hit and _is_said(text, hit.start(), record):
             address = hit["address"] or hit.groupdict().get("card") or ""
             where = pci_address(address) if address.count(":") == 2 else ""
-            return Event("reset", 0, entry, where, "", record.at_s, record.wall_s, text, line=record.line)
+            return Event(
+                "reset", 0, entry, where, "", record.at_s, record.wall_s, text, line=record.line
+            )
     return None
 
 
@@ -167,4 +199,14 @@ def _known(text: str, record: Record) -> Event | None:
     if ADDRESS.fullmatch(own.get("address", "")):
         own["address"] = pci_address(own["address"])
     values = {name: value for name, value in fields.items() if name not in FIELDS}
-    return Event(kind, 0, entry, at_s=record.at_s, wall_s=record.wall_s, text=text, values=values, line=record.line, **own)
+    return Event(
+        kind,
+        0,
+        entry,
+        at_s=record.at_s,
+        wall_s=record.wall_s,
+        text=text,
+        values=values,
+        line=record.line,
+        **own,
+    )

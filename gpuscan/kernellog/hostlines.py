@@ -6,11 +6,26 @@ from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
-LONGEST = 4096  # characters that are looked at: the kernel's own messages are shorter than 1024, the driver's notices, too
+# characters that are looked at: the kernel's own messages are shorter than 1024, the driver's
+# notices, too
+LONGEST = 4096
 CODED = ("NVRM: Xid (", ": SXid (")  # these have a number, and a catalogue of their own
 NUMBERS = frozenset(
     (
-        *("active", "bank", "count", "cpu", "limit", "members", "milliseconds", "minor", "module", "pid", "queue", "seconds"),
+        *(
+            "active",
+            "bank",
+            "count",
+            "cpu",
+            "limit",
+            "members",
+            "milliseconds",
+            "minor",
+            "module",
+            "pid",
+            "queue",
+            "seconds",
+        ),
         *("sxid", "watts", "width", "width_max"),
     )
 )
@@ -18,7 +33,9 @@ HEXADECIMAL = frozenset(("init", "rm"))
 
 
 class Line(NamedTuple):
-    """How an entry is found: one of *needles* is in the message, *pattern* matches it, and *unless* (if any) does not."""
+    """How an entry is found: one of *needles* is in the message, *pattern* matches it, and
+    *unless* (if any) does not.
+    """
 
     entry: str
     needles: tuple[str, ...]
@@ -32,7 +49,10 @@ def lines() -> tuple[Line, ...]:
     from gpuscan.catalogue import document
 
     rows = document("lines")["entries"]
-    return tuple(Line(row["id"], _several(row["needle"]), row["pattern"], row.get("unless", "")) for row in rows)
+    return tuple(
+        Line(row["id"], _several(row["needle"]), row["pattern"], row.get("unless", ""))
+        for row in rows
+    )
 
 
 def _several(needle: str | list[str]) -> tuple[str, ...]:
@@ -47,19 +67,25 @@ def needles() -> tuple[str, ...]:
 
 @cache
 def _any_needle() -> re.Pattern[str]:
-    """Return one pattern for all needles, grouped by first letter: a plain list of them is tried at every place."""
+    """Return one pattern for all needles, grouped by first letter: a plain list of them is tried
+    at every place.
+    """
     groups: dict[str, list[str]] = {}
     for needle in needles():
         groups.setdefault(needle[0], []).append(re.escape(needle[1:]))
-    return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items()))
+    return re.compile(
+        "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
+    )
 
 
 def match(message: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the entry's id and what the message says, or None; *message* is without stamp, its lines joined by a newline.
+    """Return the entry's id and what the message says, or None; *message* is without stamp, its
+    lines joined by a newline.
 
-    Values, where the line has them: `address` (as sysfs writes it), `part`, `severity` (fatal, nonfatal, corrected),
-    `process`, numbers as int (`count`, `seconds`, `pid`, and `init` and `rm` of RmInitAdapter), the rest as text. The
-    first entry of lines.json that matches wins; lines with an Xid or SXid are none.
+    Values, where the line has them: `address` (as sysfs writes it), `part`, `severity` (fatal,
+    nonfatal, corrected), `process`, numbers as int (`count`, `seconds`, `pid`, and `init` and `rm`
+    of RmInitAdapter), the rest as text. The first entry of lines.json that matches wins; lines with
+    an Xid or SXid are none.
 
     >>> match("VFS: file-max limit 65536 reached")
     ('limits:file-max', {'limit': 65536})
@@ -76,12 +102,16 @@ _asked = count(1)
 
 
 def _many() -> bool:
-    """Tell whether so many messages were looked at that one pattern for all needles is worth its making: as long as 300 of them."""
+    """Tell whether so many messages were looked at that one pattern for all needles is worth its
+    making: as long as 300 of them.
+    """
     return next(_asked) > 300
 
 
 def matches(message: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every entry that a message fits, in the catalogue's order: more than one is a mistake of the catalogue."""
+    """Yield every entry that a message fits, in the catalogue's order: more than one is a mistake
+    of the catalogue.
+    """
     for line in lines():
         if any(needle in message for needle in line.needles):
             hit = _compiled(line.pattern).search(message)
@@ -95,7 +125,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _values(hit: re.Match[str]) -> dict[str, Any]:
-    """Return the named groups; `part2` is another place for `part`, since a name may stand only once in a pattern."""
+    """Return the named groups; `part2` is another place for `part`, since a name may stand only
+    once in a pattern.
+    """
     texts: dict[str, str] = {}
     for group, text in hit.groupdict().items():
         if text is not None:
@@ -115,7 +147,9 @@ def _value(name: str, text: str) -> Any:
 
 
 def _severity(text: str) -> str:
-    """Return fatal, nonfatal or corrected; the kernel's words differ by age: `Correctable`, `Uncorrected (Non-Fatal)`."""
+    """Return fatal, nonfatal or corrected; the kernel's words differ by age: `Correctable`,
+    `Uncorrected (Non-Fatal)`.
+    """
     word = text.lower().replace("-", "")
     if word.startswith(("correct", "info")):
         return "corrected"
@@ -123,6 +157,8 @@ def _severity(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """Return a PCI address as sysfs writes it; the IOMMU's drivers leave out domain 0, NVIDIA's the function."""
+    """Return a PCI address as sysfs writes it; the IOMMU's drivers leave out domain 0, NVIDIA's
+    the function.
+    """
     *domain, bus, device = text.lower().split(":")
     return f"{int(domain[0], 16) if domain else 0:04x}:{bus}:{device if '.' in device else f'{device}.0'}"

@@ -1,4 +1,6 @@
-"""What is kept of a kernel log in a recording: the raw lines that matter, so that a better parser reads them again."""
+"""What is kept of a kernel log in a recording: the raw lines that matter, so that a better parser
+reads them again.
+"""
 
 import re
 from collections import deque
@@ -11,14 +13,18 @@ from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
 
 MOST_LINES = 200_000
-MOST_ALIKE = 1000  # lines that tell the same of the same part: as many of the first and of the last are kept
+MOST_ALIKE = (
+    1000  # lines that tell the same of the same part: as many of the first and of the last are kept
+)
 BEGINS_S = 60.0  # a log that begins later than this after boot has lost its beginning
 OTHER = "other"
 Row = tuple[int, str]
 
 
 class Kept(NamedTuple):
-    """What a reading of a log came to: *rows* are (line, text); *gaps* and *left_out* count what they lack."""
+    """What a reading of a log came to: *rows* are (line, text); *gaps* and *left_out* count what
+    they lack.
+    """
 
     rows: list[Row]
     boots: int
@@ -29,7 +35,9 @@ class Kept(NamedTuple):
 
 
 class Shelf:
-    """Rows that tell the same: the first ones, the last ones, and how many between them were left out."""
+    """Rows that tell the same: the first ones, the last ones, and how many between them were left
+    out.
+    """
 
     def __init__(self) -> None:
         self.first: list[Row] = []
@@ -54,7 +62,9 @@ class Shelf:
 
 
 class Keeper:
-    """Takes a log's records on their way to becoming events, and keeps the raw lines of those that matter."""
+    """Takes a log's records on their way to becoming events, and keeps the raw lines of those that
+    matter.
+    """
 
     def __init__(self, *, since_s: float = 0.0) -> None:
         self.since_s = since_s
@@ -93,7 +103,9 @@ class Keeper:
         if gap and len(self.gaps) < MOST_ALIKE:
             self.gaps.append(record.line)
         found = told(record)
-        names = [f"{one.entry} {one.address} {one.part}" for one in found] or ["gap" if gap else _family(record)]
+        names = [f"{one.entry} {one.address} {one.part}" for one in found] or [
+            "gap" if gap else _family(record)
+        ]
         if self.number >= MOST_LINES and names[0] not in self.shelves:
             self.left_out += len(own)
             return
@@ -105,7 +117,9 @@ class Keeper:
         """Forget what stands before a boot."""
         for shelf in self.shelves.values():
             shelf.since(line)
-        self.shelves = {name: shelf for name, shelf in self.shelves.items() if shelf.first or shelf.last}
+        self.shelves = {
+            name: shelf for name, shelf in self.shelves.items() if shelf.first or shelf.last
+        }
         self.number = sum(len(shelf.first) + len(shelf.last) for shelf in self.shelves.values())
         self.gaps = [gap for gap in self.gaps if gap >= line]
 
@@ -121,12 +135,24 @@ SUBSYSTEM = re.compile(
 
 
 def is_of_kernel(record: Record) -> bool:
-    """Tell whether a record shows that the input is a kernel's log: by its transport, a line without prefix by its words."""
-    return record.kernel and (record.transport != "bare" or SUBSYSTEM.match(record.message) is not None)
+    """Tell whether a record shows that the input is a kernel's log: by its transport, a line
+    without prefix by its words.
+    """
+    return record.kernel and (
+        record.transport != "bare" or SUBSYSTEM.match(record.message) is not None
+    )
 
 
-def kept(rows: Iterable[tuple[int, bytes]], *, current: bool = True, until_s: float | None = None, since_s: float = 0.0) -> Kept:
-    """Read numbered lines to their end and return what is to be kept: of the current boot, or of all."""
+def kept(
+    rows: Iterable[tuple[int, bytes]],
+    *,
+    current: bool = True,
+    until_s: float | None = None,
+    since_s: float = 0.0,
+) -> Kept:
+    """Read numbered lines to their end and return what is to be kept: of the current boot, or of
+    all.
+    """
     keeper = Keeper(since_s=since_s)
     boots, first_boot, before = 0, 0, False
     for event in events(keeper.records(numbered(keeper.rows(rows), until_s))):
@@ -139,13 +165,27 @@ def kept(rows: Iterable[tuple[int, bytes]], *, current: bool = True, until_s: fl
             keeper.since(event.line)
     lines = sorted(row for shelf in keeper.shelves.values() for row in (*shelf.first, *shelf.last))
     left_out = keeper.left_out + sum(shelf.left_out for shelf in keeper.shelves.values())
-    return Kept(lines, max(boots + before, 1), len(keeper.gaps), left_out, keeper.kernel, bool(boots) and (current or not before))
+    return Kept(
+        lines,
+        max(boots + before, 1),
+        len(keeper.gaps),
+        left_out,
+        keeper.kernel,
+        bool(boots) and (current or not before),
+    )
 
 
 def value_of(
-    found: Kept, total: int, head: Iterable[bytes], tail: Iterable[bytes], *, until_s: float | None = None
+    found: Kept,
+    total: int,
+    head: Iterable[bytes],
+    tail: Iterable[bytes],
+    *,
+    until_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return what is kept as the value of a reading; *head* and *tail* are lines of the log's beginning and end."""
+    """Return what is kept as the value of a reading; *head* and *tail* are lines of the log's
+    beginning and end.
+    """
     first, last = _end(head, until_s, last=False), _end(tail, until_s, last=True)
     begins = first.at_s is not None and first.at_s < BEGINS_S
     return {

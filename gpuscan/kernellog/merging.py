@@ -1,4 +1,6 @@
-"""What belongs together: notices that the driver prints in several lines, an SXid's further lines, copies of one line."""
+"""What belongs together: notices that the driver prints in several lines, an SXid's further lines,
+copies of one line.
+"""
 
 import re
 from collections import OrderedDict, deque
@@ -15,7 +17,9 @@ OPENS = re.compile(
     r"NVRM: (?:The NVIDIA GPU \S+$|API mismatch: |This PCI I/O region|The NVIDIA probe routine was not called"
     r"|This can occur|installed in this system is not supported|.* installed in this system is$|The NVIDIA GPU \S+ \(PCI ID)"
 )
-OTHER = re.compile(r"NVRM: *(?:Xid\b|GPU\b|loading |Rate |RmInit|rm_|The NVIDIA|API mismatch|This PCI|None of|No NVIDIA|\w+: )")
+OTHER = re.compile(
+    r"NVRM: *(?:Xid\b|GPU\b|loading |Rate |RmInit|rm_|The NVIDIA|API mismatch|This PCI|None of|No NVIDIA|\w+: )"
+)
 APART = 12  # lines of others that may stand within one notice
 FURTHER = 5  # lines of one notice
 WINDOW_S, WINDOW_LINES, MOST_WAITING = 1.0, 16, 4096  # of one SXid
@@ -28,7 +32,9 @@ TIME_BEGAN: Any = {
 
 
 def whole(records: Iterable[Record]) -> Iterator[Record]:
-    """Join the driver's notices whose lines came one by one, with others between them; the rest passes in its order."""
+    """Join the driver's notices whose lines came one by one, with others between them; the rest
+    passes in its order.
+    """
     waiting: list[Record] = []  # the notice's first line, and who came behind it
     joined = 0
     for record in records:
@@ -51,7 +57,12 @@ def whole(records: Iterable[Record]) -> Iterator[Record]:
 
 def _continues(first: Record, record: Record) -> bool:
     own = record.message.startswith("NVRM: ") and not OTHER.match(record.message)
-    return own and record.kernel and record.transport == first.transport and _near(first, record, SAME_S)
+    return (
+        own
+        and record.kernel
+        and record.transport == first.transport
+        and _near(first, record, SAME_S)
+    )
 
 
 def _near(first: Record, second: Record, within_s: float) -> bool:
@@ -63,12 +74,22 @@ def _near(first: Record, second: Record, within_s: float) -> bool:
 
 
 def settled(pairs: Pairs) -> Iterator[tuple["Event", str]]:
-    """Merge the lines of one SXid: its report, and the `Severity` and `Data` lines before or behind that."""
+    """Merge the lines of one SXid: its report, and the `Severity` and `Data` lines before or
+    behind that.
+    """
     waiting: deque[list[tuple[Event, str]]] = deque()
     for event, transport in pairs:
-        while waiting and (waiting[0][0][0].kind != "sxid" or _is_past(waiting[0][0][0], event) or len(waiting) > MOST_WAITING):
+        while waiting and (
+            waiting[0][0][0].kind != "sxid"
+            or _is_past(waiting[0][0][0], event)
+            or len(waiting) > MOST_WAITING
+        ):
             yield waiting.popleft()[0]
-        mine = [slot for slot in waiting if _one(slot[0], event, transport)] if event.kind == "sxid" else []
+        mine = (
+            [slot for slot in waiting if _one(slot[0], event, transport)]
+            if event.kind == "sxid"
+            else []
+        )
         if mine:
             mine[-1][0] = (_merged(mine[-1][0][0], event), transport)
         else:
@@ -85,7 +106,12 @@ def _is_past(earlier: "Event", now: "Event") -> bool:
 
 def _one(slot: tuple["Event", str], event: "Event", transport: str) -> bool:
     earlier, way = slot
-    if (earlier.kind, earlier.code, earlier.address, way) != (event.kind, event.code, event.address, transport):
+    if (earlier.kind, earlier.code, earlier.address, way) != (
+        event.kind,
+        event.code,
+        event.address,
+        transport,
+    ):
         return False
     if _is_past(earlier, event):
         return False
@@ -102,21 +128,33 @@ def _merged(earlier: "Event", event: "Event") -> "Event":
     if "continues" not in report.values:
         values.pop("continues", None)
     severity = report.severity or earlier.severity or event.severity
-    return report._replace(severity=severity, values=values, line=earlier.line, at_s=earlier.at_s, wall_s=earlier.wall_s)
+    return report._replace(
+        severity=severity,
+        values=values,
+        line=earlier.line,
+        at_s=earlier.at_s,
+        wall_s=earlier.wall_s,
+    )
 
 
 class Copies:
-    """What has come, by what it says and the way that it came; bounded: of more the oldest are forgotten."""
+    """What has come, by what it says and the way that it came; bounded: of more the oldest are
+    forgotten.
+    """
 
     def __init__(self) -> None:
         self.held: OrderedDict[Key, dict[frozenset[str], deque[Event]]] = OrderedDict()
         self.number = 0
 
     def has(self, key: "Key", event: "Event", way: str) -> bool:
-        """Tell whether an event is a copy of one that came another way; each stands for one copy from each way only."""
+        """Tell whether an event is a copy of one that came another way; each stands for one copy
+        from each way only.
+        """
         ways = self.held.get(key, {})
         for other, earlier in ways.items():
-            copy = None if way in other else next((one for one in earlier if _same(one, event)), None)
+            copy = (
+                None if way in other else next((one for one in earlier if _same(one, event)), None)
+            )
             if copy is not None:
                 earlier.remove(copy)
                 ways.setdefault(other | {way}, deque()).append(copy)
@@ -133,15 +171,28 @@ class Copies:
 
 
 def once(pairs: Pairs) -> Iterator["Event"]:
-    """Leave out copies of one line that came another way, and say where time begins anew: there was a boot between."""
+    """Leave out copies of one line that came another way, and say where time begins anew: there
+    was a boot between.
+    """
     copies, latest = Copies(), dict[str, float]()
     boot: Event | None = None  # the last, while nothing else has come behind it
     for event, way in pairs:
-        key = (event.entry, event.address, event.part, event.text, event.pid, event.values.get("link"))
+        key = (
+            event.entry,
+            event.address,
+            event.part,
+            event.text,
+            event.pid,
+            event.values.get("link"),
+        )
         if copies.has(key, event, way):
             continue
         if event.kind == "boot":
-            marked = boot is not None and boot.entry != "boot:kernel" and event.line - boot.line <= MARK_LINES
+            marked = (
+                boot is not None
+                and boot.entry != "boot:kernel"
+                and event.line - boot.line <= MARK_LINES
+            )
             boot, copies, latest = event, Copies(), {}
             copies.add(key, event, way)
             if not marked:  # journalctl's mark stands just before the kernel's banner: one boot
@@ -158,7 +209,9 @@ def once(pairs: Pairs) -> Iterator["Event"]:
 
 
 def _same(earlier: "Event", event: "Event") -> bool:
-    """Tell whether two events of one text are one: by the kernel's stamps, else by wall time, else by the text alone."""
+    """Tell whether two events of one text are one: by the kernel's stamps, else by wall time, else
+    by the text alone.
+    """
     if earlier.kind != "boot" and earlier.at_s is not None and event.at_s is not None:
         return abs(earlier.at_s - event.at_s) <= STAMP_S
     if earlier.wall_s is not None and event.wall_s is not None:

@@ -1,9 +1,11 @@
-"""What a line must hold to matter: so that a gigabyte is searched by grep, and only the rest is read."""
+"""What a line must hold to matter: so that a gigabyte is searched by grep, and only the rest is
+read.
+"""
 
 import re
 
-# Shapes that grep -E and Python read alike. One that begins with a capital or a rare letter costs the search little, one
-# that begins with a frequent letter much.
+# Shapes that grep -E and Python read alike. One that begins with a capital or a rare letter costs
+# the search little, one that begins with a frequent letter much.
 NEEDLES = (
     "NVRM", "nvidia-nvswitch", "nvidia-nvlink", "nvidia.peermem", "nv_peer_mem", "nvidia 0", "nvidia[:_]", "nouveau", "nccl",
     "NVSwitch", "SXid", "nfoROM", "nv-fabricmanage", "ERROR\\] \\[tid", "n't match with", "SystemNotReady",
@@ -25,9 +27,12 @@ NEEDLES = (
     "Missed ", "ntk:? [0-9 ]*messages dropped", "ks suppressed",
 )  # fmt: skip
 NEEDLE = re.compile("|".join(NEEDLES))
-# And these lines belong to others: continuations, journald's messages in bytes, the full stamps of `dmesg --human`.
+# And these lines belong to others: continuations, journald's messages in bytes, the full stamps of
+# `dmesg --human`.
 CONTEXT = ("^[ \t]", 'MESSAGE" ?: ?\\[', "^\\[[A-Z][a-z][a-z][ 0-9][0-9] [0-9][0-9]:")
-PATTERN = "|".join((*NEEDLES, *CONTEXT))  # all lines that a reading needs, beside the line before each
+PATTERN = "|".join(
+    (*NEEDLES, *CONTEXT)
+)  # all lines that a reading needs, beside the line before each
 FOUND = re.compile(PATTERN.encode())
 
 

@@ -1,4 +1,6 @@
-"""What stands before a message: stamps, levels, hosts and programs, of every way that a kernel log is written."""
+"""What stands before a message: stamps, levels, hosts and programs, of every way that a kernel log
+is written.
+"""
 
 import json
 import re
@@ -44,14 +46,26 @@ CONTAINER = re.compile(r"(?:stdout|stderr) [FP] ")
 OF_KERNEL = re.compile(r"(?:(\S*[^\s:]) )?kernel(?:\[\d+\])?:(?: |(?=\[)|$)")
 KERNEL_ITSELF = re.compile(r"(?:(\S*[^\s:\]]) )?(?=NVRM: |nvidia-nvswitch\d*: )")
 RFC5424 = re.compile(r"(\S+) (\S+) (?:\d+|-) \S+ (?:-|\[.*?\]) ?")
-OF_PROGRAM = re.compile(r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)(?:\[(?P<pid>\d+)\])?: ?")
+OF_PROGRAM = re.compile(
+    r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)(?:\[(?P<pid>\d+)\])?: ?"
+)
 WITH_PID = re.compile(r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)\[\d+\]: ")
-FAULTS = ("segfault at ", "unhandled ", "bad frame", "general protection")  # the kernel's words on a program
+FAULTS = (
+    "segfault at ",
+    "unhandled ",
+    "bad frame",
+    "general protection",
+)  # the kernel's words on a program
 AUDIT = re.compile(r"audit(?:\(|:|\[)|type=\w+ (?:msg=)?audit\(|type=\w+ msg=audit")
 BOOT = re.compile(r"-- (?:Boot [0-9a-f]+|Reboot) --")
 WALL = re.compile(r"Message from syslogd@(\S+) at ")
 SAID = re.compile(r'"MESSAGE" ?: ?("(?:[^"\\]|\\.)*")')
-FABRIC_MANAGERS = ("nv-fabricmanager", "nvidia-fabricmanager", "fabricmanager", "nv-fabricmanager-start.sh")
+FABRIC_MANAGERS = (
+    "nv-fabricmanager",
+    "nvidia-fabricmanager",
+    "fabricmanager",
+    "nv-fabricmanager-start.sh",
+)
 
 
 def head(text: str, until_s: float) -> Head | None:
@@ -61,7 +75,15 @@ def head(text: str, until_s: float) -> Head | None:
     hit = KMSG.match(text)
     if hit:
         stamp = stamps.number(hit[2])
-        return _audited(Head(_unescaped(hit[3]), None if stamp is None else stamp / 1e6, None, int(hit[1]) < 8, "kmsg"))
+        return _audited(
+            Head(
+                _unescaped(hit[3]),
+                None if stamp is None else stamp / 1e6,
+                None,
+                int(hit[1]) < 8,
+                "kmsg",
+            )
+        )
     kernel, start = True, 0
     hit = TAG.match(text) or DECODED.match(text)
     if hit:
@@ -94,17 +116,28 @@ def _bracketed(text: str, until_s: float) -> Head | None:
         return _monotonic(Head(rest, stamps.number(hit["uptime"]), transport="uptime"))
     if hit["date"]:
         _, month, day, clock, year = hit["date"].split()
-        return _by_program(Head(rest, None, stamps.dated(month, day, clock, int(year)), transport="date"))
+        return _by_program(
+            Head(rest, None, stamps.dated(month, day, clock, int(year)), transport="date")
+        )
     if hit["iso"]:
         return _by_program(Head(rest, None, stamps.iso(hit["iso"]), transport="date"))
     if hit["human"]:
         stamp = hit["human"]
-        return _by_program(Head(rest, None, stamps.newest(stamp[:3], stamp[3:5], stamp[6:], until_s), transport="human"))
+        return _by_program(
+            Head(
+                rest,
+                None,
+                stamps.newest(stamp[:3], stamp[3:5], stamp[6:], until_s),
+                transport="human",
+            )
+        )
     return _by_program(Head(rest, transport="delta"))
 
 
 def _monotonic(found: Head) -> Head:
-    """Take off what `journalctl -o short-monotonic` has behind the stamp: host, and kernel or program."""
+    """Take off what `journalctl -o short-monotonic` has behind the stamp: host, and kernel or
+    program.
+    """
     hit = OF_KERNEL.match(found.message)
     if hit and hit[1]:
         return found._replace(message=found.message[hit.end() :], host=hit[1])
@@ -121,7 +154,11 @@ def _by_program(found: Head) -> Head:
 
 def _talos(text: str, until_s: float) -> Head | None:
     hit = TALOS.match(text)
-    return Head(text[hit.end() :], None, stamps.iso(hit[2]), hit[1] == "kern", "talos") if hit else None
+    return (
+        Head(text[hit.end() :], None, stamps.iso(hit[2]), hit[1] == "kern", "talos")
+        if hit
+        else None
+    )
 
 
 def _dated(text: str, until_s: float) -> Head | None:
@@ -151,7 +188,9 @@ def _written(rest: str, wall_s: float | None, transport: str) -> Head:
         stamp = UPTIME.match(message)
         if stamp:
             message, at_s = message[stamp.end() :], stamps.number(stamp[1])
-        shape = f"{transport}-uptime" if stamp else transport  # copies of one line are told by the ways that they came
+        shape = (
+            f"{transport}-uptime" if stamp else transport
+        )  # copies of one line are told by the ways that they came
         return Head(message, at_s, wall_s, transport=shape, host=hit[1] or "")
     hit = RFC5424.match(rest)
     if hit:
@@ -160,11 +199,20 @@ def _written(rest: str, wall_s: float | None, transport: str) -> Head:
     if hit is None:
         return Head(rest, None, wall_s, transport=transport)
     manager = hit["who"] in FABRIC_MANAGERS
-    return Head(rest[hit.end() :], None, wall_s, kernel=False, transport="fm" if manager else transport, host=hit[1] or "")
+    return Head(
+        rest[hit.end() :],
+        None,
+        wall_s,
+        kernel=False,
+        transport="fm" if manager else transport,
+        host=hit[1] or "",
+    )
 
 
 def _named(text: str, until_s: float) -> Head | None:
-    """Take off what stands alone: `kernel: `, a program with its number, a mark of journalctl or of syslogd."""
+    """Take off what stands alone: `kernel: `, a program with its number, a mark of journalctl or
+    of syslogd.
+    """
     hit = OF_KERNEL.match(text)
     if hit:
         return _written(text, None, "named")
@@ -195,11 +243,15 @@ def _unescaped(text: str) -> str:
     if "\\x" not in text:
         return text
     data = text.encode("utf-8", "surrogateescape")
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda hit: bytes([int(hit[1], 16)]), data).decode("utf-8", "surrogateescape")
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda hit: bytes([int(hit[1], 16)]), data).decode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def _json(text: str) -> Head | None:
-    """Read a line of `journalctl -o json`, and of a half-written one what is whole; None for any other JSON."""
+    """Read a line of `journalctl -o json`, and of a half-written one what is whole; None for any
+    other JSON.
+    """
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
@@ -224,7 +276,10 @@ def _json(text: str) -> Head | None:
 
 def _half(text: str) -> Head | None:
     hit = SAID.search(text)
-    if hit is None or not any(word in text for word in ('"__CURSOR"', '"__REALTIME', '"__MONOTONIC', '"_TRANSPORT"', '"_BOOT_ID"')):
+    if hit is None or not any(
+        word in text
+        for word in ('"__CURSOR"', '"__REALTIME', '"__MONOTONIC', '"_TRANSPORT"', '"_BOOT_ID"')
+    ):
         return None
     named = re.search(r'"_TRANSPORT" ?: ?"(\w+)"', text)
     kernel = named[1] == "kernel" if named else '"_PID"' not in text and '"_COMM"' not in text
@@ -235,8 +290,12 @@ def _half(text: str) -> Head | None:
 
 
 def _said(message: Any) -> str:
-    """Return a MESSAGE as text: journald gives what is no UTF-8 as a list of bytes, and a field that is there twice as a list."""
-    if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
+    """Return a MESSAGE as text: journald gives what is no UTF-8 as a list of bytes, and a field
+    that is there twice as a list.
+    """
+    if isinstance(message, list) and all(
+        isinstance(byte, int) and 0 <= byte < 256 for byte in message
+    ):
         return bytes(message).decode("utf-8", "surrogateescape")
     if isinstance(message, list):
         return "\n".join(_said(part) for part in message if isinstance(part, (str, list)))

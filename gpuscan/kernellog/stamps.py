@@ -12,7 +12,9 @@ CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?")
 
 
 def iso(text: str) -> float | None:
-    """Return the Unix time of `2025-06-01T14:15:35,123456+00:00` and its like, None for what is no time."""
+    """Return the Unix time of `2025-06-01T14:15:35,123456+00:00` and its like, None for what is no
+    time.
+    """
     text = text.replace(",", ".").replace(" UTC", "+00:00").strip()
     try:
         moment = datetime.fromisoformat(text)
@@ -27,14 +29,24 @@ def dated(month: str, day: str, clock: str, year: int) -> float | None:
     if hit is None or month not in MONTHS:
         return None
     try:
-        moment = datetime(year, MONTHS.index(month) + 1, int(day), int(hit[1]), int(hit[2]), min(int(hit[3]), 59), tzinfo=UTC)
+        moment = datetime(
+            year,
+            MONTHS.index(month) + 1,
+            int(day),
+            int(hit[1]),
+            int(hit[2]),
+            min(int(hit[3]), 59),
+            tzinfo=UTC,
+        )
     except ValueError:
         return None
     return timegm(moment.timetuple()) + float(f"0.{hit[4] or 0}")
 
 
 def newest(month: str, day: str, clock: str, until_s: float) -> float | None:
-    """Return the newest time of such a date that is not later than *until_s* (a day is granted for the zone)."""
+    """Return the newest time of such a date that is not later than *until_s* (a day is granted for
+    the zone).
+    """
     last = min(max(until_s, 0.0), 4e9) + DAY_S
     this_year = datetime.fromtimestamp(last, UTC).year
     for year in range(this_year, this_year - YEARS_BACK, -1):

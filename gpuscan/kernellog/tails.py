@@ -1,4 +1,6 @@
-"""The tails of Xid and SXid lines taken apart: the program, and what the text says of link, register, unit or address."""
+"""The tails of Xid and SXid lines taken apart: the program, and what the text says of link,
+register, unit or address.
+"""
 
 import re
 from typing import Any
@@ -12,7 +14,10 @@ TEXT = re.compile(  # how the text after a name begins: a name may hold a comma,
     r"|FSP|CMDre|Class|Corrupt|errorString|intr\b|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)* +(?:Fatal|Non|Link)|[0-9a-f]{4,8}[ (]"
 )
 CAUSE = re.compile(r"caused by previous Xid (\d{1,9})")
-GSP_CRASH = re.compile(r"GSP (?:[\w-]+ )?(?:task|kernel|watchdog)\b.*?(?:exception|panic|timeout|timed out)", re.IGNORECASE)
+GSP_CRASH = re.compile(
+    r"GSP (?:[\w-]+ )?(?:task|kernel|watchdog)\b.*?(?:exception|panic|timeout|timed out)",
+    re.IGNORECASE,
+)
 HEX = r"0x[0-9a-fA-F]{1,16}"
 REGISTERS = re.compile(rf"\(({HEX}(?:,? +{HEX})+)\)")
 NUMBERS = {  # field: its shape in the text, a decimal number
@@ -39,7 +44,9 @@ WORDS = {  # field: its shape, kept as it is written
     "client": re.compile(r"\b(\w*CLIENT_\w+)"),
     "channel": re.compile(r"\b[Cc]h(?:annel)?(?: ID)? (?:0x)?([0-9a-fA-F]{8})\b"),
     "physical_address": re.compile(rf"physAddr:? ({HEX})"),
-    "row_address": re.compile(rf"(?:New row|Row Remapper(?: Error)?:|retired page.*?) ?\(({HEX})\)"),
+    "row_address": re.compile(
+        rf"(?:New row|Row Remapper(?: Error)?:|retired page.*?) ?\(({HEX})\)"
+    ),
     "reason": re.compile(r"\(GPC \d+, TPC \d+(?:, SM \d+)?\): (.+)"),
     "function_name": re.compile(r"Expected function (?:\d+ \()?([A-Z]\w+)"),
     "source": re.compile(r"(?:Unc|C)ontained: (.+?) \(0x"),
@@ -48,11 +55,15 @@ FLAGS = {
     "rst": re.compile(r"(?<!D-)RST: ?(Yes|No)", re.IGNORECASE),
     "d_rst": re.compile(r"D-RST: ?(Yes|No)", re.IGNORECASE),
 }
-RECOVERY = re.compile(r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.*?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b", re.IGNORECASE)
+RECOVERY = re.compile(
+    r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.*?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b", re.IGNORECASE
+)
 NVLINK5 = re.compile(
     r"(?P<unit>[A-Z][A-Z0-9_]+(?: Degraded)?)\s+(?P<severity>[A-Z][a-z]+(?:[- ][a-z]+)?)\s+XC(?P<xc>\d)\s+i(?P<instance>\d+)\s+Link"
 )
-SWITCH = re.compile(r"(?P<severity>Fatal|Non-fatal|Correctable),? ?(?:Link (?P<link>\d{1,3})\b ?)?(?P<what>.*)")
+SWITCH = re.compile(
+    r"(?P<severity>Fatal|Non-fatal|Correctable),? ?(?:Link (?P<link>\d{1,3})\b ?)?(?P<what>.*)"
+)
 CONTINUED = re.compile(r"Severity (?P<severity>\d)|Data \{")
 PORT = re.compile(r"\bport (\d{1,3})\b")
 
@@ -75,7 +86,9 @@ def _name(rest: str, quote: str) -> tuple[str, str]:
         name, _, rest = rest.partition(quote)
         return name, rest.lstrip(", ")
     ends = [hit.start() for hit in re.finditer(", ", rest[: COMM + 2])]
-    end = next((end for end in ends if TEXT.match(rest, end + 2)), ends[0] if ends else rest.find(", "))
+    end = next(
+        (end for end in ends if TEXT.match(rest, end + 2)), ends[0] if ends else rest.find(", ")
+    )
     return (rest[:end], rest[end + 2 :]) if end >= 0 else (rest.rstrip(","), "")
 
 
@@ -85,10 +98,18 @@ def is_gsp_crash(text: str) -> bool:
 
 
 def values(code: int, text: str) -> dict[str, Any]:
-    """Return what an Xid's text says, by name; numbers are decimal but `to`, `from`, which are hexadecimal in the text."""
-    found: dict[str, Any] = {name: int(hit[1]) for name, shape in NUMBERS.items() if (hit := shape.search(text))}
+    """Return what an Xid's text says, by name; numbers are decimal but `to`, `from`, which are
+    hexadecimal in the text.
+    """
+    found: dict[str, Any] = {
+        name: int(hit[1]) for name, shape in NUMBERS.items() if (hit := shape.search(text))
+    }
     found |= {name: hit[1].strip() for name, shape in WORDS.items() if (hit := shape.search(text))}
-    found |= {name: hit[1].lower() == "yes" for name, shape in FLAGS.items() if (hit := shape.search(text))}
+    found |= {
+        name: hit[1].lower() == "yes"
+        for name, shape in FLAGS.items()
+        if (hit := shape.search(text))
+    }
     hit = REGISTERS.search(text)
     if hit:
         found["registers"] = hit[1].replace(",", " ").split()
@@ -96,14 +117,21 @@ def values(code: int, text: str) -> dict[str, Any]:
         found |= {name: int(word, 16) for name, word in hit.groupdict().items() if word}
     hit = NVLINK5.search(text)
     if hit:
-        found |= {"unit": hit["unit"], "severity": hit["severity"], "xc": int(hit["xc"]), "instance": int(hit["instance"])}
+        found |= {
+            "unit": hit["unit"],
+            "severity": hit["severity"],
+            "xc": int(hit["xc"]),
+            "instance": int(hit["instance"]),
+        }
         if found.get("registers") and code == 149:
             found["subcode"] = int(found["registers"][0], 16) >> 20 & 0x3F
     return found
 
 
 def switch_values(text: str) -> dict[str, Any]:
-    """Return what an SXid's text says: severity, link, and whether the line only continues its event (`continues`)."""
+    """Return what an SXid's text says: severity, link, and whether the line only continues its
+    event (`continues`).
+    """
     hit = CONTINUED.match(text)
     if hit:
         severity = {"0": "Non-fatal", "1": "Fatal"}.get(hit["severity"] or "")

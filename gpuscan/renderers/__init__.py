@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.outcome import Report
+from gpuscan.model.outcome import Report
 
 
 class Renderer(Protocol):
@@ -20,7 +20,9 @@ def _later(module: str, function: str = "render") -> Renderer:
     def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
         from importlib import import_module
 
-        whole: str = getattr(import_module(f"gpuscan.renderers.{module}"), function)(reports, verbosity=verbosity, many=many)
+        whole: str = getattr(import_module(f"gpuscan.renderers.{module}"), function)(
+            reports, verbosity=verbosity, many=many
+        )
         return whole
 
     return render
@@ -37,5 +39,7 @@ RENDERERS = {
 def find(name: str) -> Renderer:
     """Return the renderer of a format; raises UsageError for an unknown one."""
     if name not in RENDERERS:
-        raise UsageError(f"unknown format '{name}': {near_misses(name, list(RENDERERS), 'formats')}")
+        raise UsageError(
+            f"unknown format '{name}': {near_misses(name, list(RENDERERS), 'formats')}"
+        )
     return RENDERERS[name]

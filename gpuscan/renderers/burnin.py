@@ -1,14 +1,17 @@
-"""What a burn-in measured, in tables for people: cards by numbers, the matrix of pairs, collectives, other tools' rates."""
+"""What a burn-in measured, in tables for people: cards by numbers, the matrix of pairs,
+collectives, other tools' rates.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.rates import middle
-from gpuscan.measurements import AGAIN, BURNIN, LOAD
-from gpuscan.outcome import Report, Status
+from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
+from gpuscan.model.outcome import Report, Status
 from gpuscan.renderers.grid import Cell, Column, tables
-from gpuscan.renderers.text import INDENT, Line, harmless
+from gpuscan.renderers.text import INDENT, Line
+from gpuscan.text import printable
 
 NODE = "node"
 HOT = "-hot"
@@ -48,23 +51,44 @@ class Look(NamedTuple):
 
 
 def lines(report: Report, *, whole: bool) -> list[Line]:
-    """Return the tables, none where nothing was burnt in; *whole* leaves nothing out of the list of other rates."""
-    rows = [row | {"name": str(row["name"]).removeprefix(BURNIN)} for row in report.measurements if "test" in row]
+    """Return the tables, none where nothing was burnt in; *whole* leaves nothing out of the list
+    of other rates.
+    """
+    rows = [
+        row | {"name": str(row["name"]).removeprefix(BURNIN)}
+        for row in report.measurements
+        if "test" in row
+    ]
     if not rows:
         return []
     look = _look(report, rows)
     columns = [*_rate_columns(look), *_load_columns(look)]
-    told = [*_head(look), *(tables([*map(harmless, look.cards), *_foot(look)], columns) if columns else [])]
+    told = [
+        *_head(look),
+        *(tables([*map(printable, look.cards), *_foot(look)], columns) if columns else []),
+    ]
     for label, way in WAYS.items():
         told += _matrix(look, label, way)
-    return [*told, *_collectives(look), *_others(look, whole=whole), *_twice(look, whole=whole), Line("")]
+    return [
+        *told,
+        *_collectives(look),
+        *_others(look, whole=whole),
+        *_twice(look, whole=whole),
+        Line(""),
+    ]
 
 
 def _look(report: Report, rows: Sequence[Row]) -> Look:
     parts = [str(part["slot"]) for part in report.parts if part["kind"] == "gpu"]
-    tested = [row["card"] for row in rows if row["card"] != NODE and row["address"]] + [row["to"] for row in rows if "to" in row]
+    tested = [row["card"] for row in rows if row["card"] != NODE and row["address"]] + [
+        row["to"] for row in rows if "to" in row
+    ]
     rates = [row for row in rows if row["name"] not in LOAD and row["name"] not in COUNTS]
-    again = {(row["subject"], row["name"].removesuffix(AGAIN)): row for row in rates if row["name"].endswith(AGAIN)}
+    again = {
+        (row["subject"], row["name"].removesuffix(AGAIN)): row
+        for row in rates
+        if row["name"].endswith(AGAIN)
+    }
     return Look(
         tuple(dict.fromkeys(parts + tested)),
         tuple(row for row in rates if not row["name"].endswith(AGAIN)),
@@ -88,12 +112,27 @@ def _head(look: Look) -> list[Line]:
     done: dict[str, float] = {}
     found = {row["subject"]: row["value"] for row in look.counts if row["name"] == "mismatches"}
     for row in look.counts:
-        if row["name"] == "operations" and row["subject"] in found:  # without a result of the comparison nothing was compared
+        if (
+            row["name"] == "operations" and row["subject"] in found
+        ):  # without a result of the comparison nothing was compared
             done[row["unit"]] = done.get(row["unit"], 0) + row["value"]
     wrong = sum(found.values())
-    amounts = ", ".join(f"{_amount(value)} {harmless(what)}" for what, value in done.items() if value)
-    seen = f"{_amount(wrong)} wrong" if wrong else "wrong results, told above," if look.corrupt else "no corruption seen"
-    told = [Line(f"Burn-in: {seen} in {amounts}" if amounts else "Burn-in: nothing was compared", hang=len(INDENT))]
+    amounts = ", ".join(
+        f"{_amount(value)} {printable(what)}" for what, value in done.items() if value
+    )
+    seen = (
+        f"{_amount(wrong)} wrong"
+        if wrong
+        else "wrong results, told above,"
+        if look.corrupt
+        else "no corruption seen"
+    )
+    told = [
+        Line(
+            f"Burn-in: {seen} in {amounts}" if amounts else "Burn-in: nothing was compared",
+            hang=len(INDENT),
+        )
+    ]
     if len(look.cards) > 1:
         legend = f"below the median: ! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more; - not measured"
         told.append(Line(INDENT + legend, hang=len(INDENT)))
@@ -125,8 +164,8 @@ def _rate_columns(look: Look) -> Iterator[Column]:
                 heats.setdefault(row["test"][len(test) :], {})[row["card"]] = _last(look, row)
         names = [name for name, _ in found]
         for (name, test), heats in found.items():
-            head = harmless(name[len(first) : -len(last)]).replace("_", " ")
-            head = head if names.count(name) == 1 else f"{head} {harmless(test).partition('-')[0]}"
+            head = printable(name[len(first) : -len(last)]).replace("_", " ")
+            head = head if names.count(name) == 1 else f"{head} {printable(test).partition('-')[0]}"
             for heat in _told_apart(heats):
                 yield _column(look, group, head + heat.replace("-", " "), heats[heat])
 
@@ -134,16 +173,22 @@ def _rate_columns(look: Look) -> Iterator[Column]:
 def _group(row: Row) -> str:
     if "to" in row or row["card"] == NODE:
         return ""
-    fitting = [one for one in GROUPS if row["name"].startswith(one[0]) and row["name"].endswith(one[1])]
+    fitting = [
+        one for one in GROUPS if row["name"].startswith(one[0]) and row["name"].endswith(one[1])
+    ]
     return max(fitting, key=lambda one: len(one[0]), default=("", "", ""))[2]
 
 
 def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return which of cold ('') and hot are shown: both where a card's numbers differ or one is missing, else the hot ones."""
+    """Return which of cold ('') and hot are shown: both where a card's numbers differ or one is
+    missing, else the hot ones.
+    """
     if len(heats) < 2:
         return list(heats)
     cold, hot = heats[""], heats[HOT]
-    differ = cold.keys() != hot.keys() or any(abs(hot[card] - cold[card]) >= APART * cold[card] for card in cold)
+    differ = cold.keys() != hot.keys() or any(
+        abs(hot[card] - cold[card]) >= APART * cold[card] for card in cold
+    )
     return ["", HOT] if differ else [HOT]
 
 
@@ -155,7 +200,9 @@ def _column(look: Look, group: str, head: str, values: Mapping[str, float]) -> C
 
 
 def _cell(value: float | None, usual: float, text: str, normal: str = "") -> Cell:
-    """Return a number with the mark of how far it is below the usual one; *normal* is the mark of one that is not."""
+    """Return a number with the mark of how far it is below the usual one; *normal* is the mark of
+    one that is not.
+    """
     if value is None:
         return NONE
     if usual and value <= (1 - LOWER) * usual:
@@ -170,7 +217,9 @@ def _figure(value: float) -> str:
 
 
 def _load_columns(look: Look) -> Iterator[Column]:
-    """Yield the highest temperatures of all tests, and power and clock in the test that draws most."""
+    """Yield the highest temperatures of all tests, and power and clock in the test that draws
+    most.
+    """
     load = [row for row in look.load if row["card"] != NODE]
     for name, head in (("core_c", "core"), ("memory_c", "memory")):
         hottest: dict[str, float] = {}
@@ -184,16 +233,29 @@ def _load_columns(look: Look) -> Iterator[Column]:
             drawn.setdefault(row["test"], []).append(row["value"])
     heaviest = max(drawn, key=lambda test: median(drawn[test]), default="")
     for name, head in (("power_w", "mean W"), ("sm_clock_mhz", "SM MHz")):
-        values = {row["card"]: row["value"] for row in load if row["name"] == name and row["test"] == heaviest}
-        yield from _whole(look, f"in {harmless(heaviest)}", head, values, judged=name == "sm_clock_mhz")
+        values = {
+            row["card"]: row["value"]
+            for row in load
+            if row["name"] == name and row["test"] == heaviest
+        }
+        yield from _whole(
+            look, f"in {printable(heaviest)}", head, values, judged=name == "sm_clock_mhz"
+        )
 
 
-def _whole(look: Look, group: str, head: str, values: Mapping[str, float], *, judged: bool) -> Iterator[Column]:
-    """Yield a column of whole numbers, none without values; *judged* where a lower one is a worse one."""
+def _whole(
+    look: Look, group: str, head: str, values: Mapping[str, float], *, judged: bool
+) -> Iterator[Column]:
+    """Yield a column of whole numbers, none without values; *judged* where a lower one is a worse
+    one.
+    """
     if not values:
         return
     usual = (middle if judged else median)(values.values())
-    cells = [_cell(values.get(card), usual if judged else 0.0, f"{values.get(card, 0):.0f}") for card in look.cards]
+    cells = [
+        _cell(values.get(card), usual if judged else 0.0, f"{values.get(card, 0):.0f}")
+        for card in look.cards
+    ]
     yield Column(group, head, (*cells, *(Cell(f"{usual:.0f}") for _ in _foot(look))))
 
 
@@ -201,17 +263,27 @@ def _whole(look: Look, group: str, head: str, values: Mapping[str, float], *, ju
 
 
 def _matrix(look: Look, label: str, way: str) -> list[Line]:
-    """Return the speeds from each card (down) to each (across), each beside how it compares with the median of all pairs."""
-    pairs = {(row["card"], row["to"]): _last(look, row) for row in look.rates if row["name"] == label and "to" in row}
+    """Return the speeds from each card (down) to each (across), each beside how it compares with
+    the median of all pairs.
+    """
+    pairs = {
+        (row["card"], row["to"]): _last(look, row)
+        for row in look.rates
+        if row["name"] == label and "to" in row
+    }
     if not pairs:
         return []
     usual = middle(pairs.values())
     group = f"card to card, {way}, GB/s; median {usual:.0f}; from (down) to (across)"
     columns = [
-        Column(group, harmless(to), tuple(_pair(pairs.get((card, to)), usual, same=card == to) for card in look.cards))
+        Column(
+            group,
+            printable(to),
+            tuple(_pair(pairs.get((card, to)), usual, same=card == to) for card in look.cards),
+        )
         for to in look.cards
     ]
-    return tables([harmless(card) for card in look.cards], columns)
+    return tables([printable(card) for card in look.cards], columns)
 
 
 def _pair(value: float | None, usual: float, *, same: bool) -> Cell:
@@ -222,7 +294,9 @@ def _pair(value: float | None, usual: float, *, same: bool) -> Cell:
 
 
 def _collectives(look: Look) -> list[Line]:
-    """Return a line a collective: operation, transport, ranks, size and bus bandwidth, as its label tells them."""
+    """Return a line a collective: operation, transport, ranks, size and bus bandwidth, as its
+    label tells them.
+    """
     rows = [row for row in look.rates if row["test"].startswith("nccl")]
     table = [[*_parts(row), _figure(_last(look, row))] for row in rows]
     if not table:
@@ -239,24 +313,39 @@ def _collectives(look: Look) -> list[Line]:
 
 def _parts(row: Row) -> list[str]:
     """Take `all-reduce NVLS 8 1GiB` apart; of a label of another shape the whole is the operation."""
-    parts = harmless(row["name"]).split(" ")
-    return parts if len(parts) == 4 else [harmless(row["name"]), "-", "-", "-"]
+    parts = printable(row["name"]).split(" ")
+    return parts if len(parts) == 4 else [printable(row["name"]), "-", "-", "-"]
 
 
 def _others(look: Look, *, whole: bool) -> list[Line]:
     """Return what has no table: the rates that other tools told, first of all."""
-    rows = [row for row in look.rates if not (_group(row) or row["test"].startswith("nccl") or row["name"] in WAYS)]
+    rows = [
+        row
+        for row in look.rates
+        if not (_group(row) or row["test"].startswith("nccl") or row["name"] in WAYS)
+    ]
     told = []
     for row in rows:
-        subject = harmless(str(row["subject"]).partition(":")[2])
-        told.append(Line(f"{subject}: {harmless(row['name'])} {_figure(_last(look, row))} {row['unit']}", hang=2))
+        subject = printable(str(row["subject"]).partition(":")[2])
+        told.append(
+            Line(
+                f"{subject}: {printable(row['name'])} {_figure(_last(look, row))} {row['unit']}",
+                hang=2,
+            )
+        )
     return _listed(told, whole=whole)
 
 
 def _listed(told: list[Line], *, whole: bool) -> list[Line]:
-    """Return a list below an empty line, the first of it only where it is long and not asked for as a whole."""
+    """Return a list below an empty line, the first of it only where it is long and not asked for
+    as a whole.
+    """
     shown = told if whole else told[:MOST_OTHERS]
-    more = [Line(f"and {len(told) - len(shown)} more (-v shows them)")] if len(shown) < len(told) else []
+    more = (
+        [Line(f"and {len(told) - len(shown)} more (-v shows them)")]
+        if len(shown) < len(told)
+        else []
+    )
     return [Line(""), *shown, *more] if told else []
 
 
@@ -266,7 +355,9 @@ def _twice(look: Look, *, whole: bool) -> list[Line]:
     for row in look.rates:
         second = look.again.get((row["subject"], row["name"]))
         if second is not None:
-            subject = harmless(str(row["subject"]).partition(":")[2])
-            numbers = f"{_figure(row['value'])}, at a second try {_figure(second['value'])} {row['unit']}"
-            told.append(Line(f"{subject}: {harmless(row['name'])} first {numbers}", hang=2))
+            subject = printable(str(row["subject"]).partition(":")[2])
+            numbers = (
+                f"{_figure(row['value'])}, at a second try {_figure(second['value'])} {row['unit']}"
+            )
+            told.append(Line(f"{subject}: {printable(row['name'])} first {numbers}", hang=2))
     return _listed(told, whole=whole)

@@ -1,4 +1,6 @@
-"""What a comparison found to be changed, in lines for people: a line a part, or one for many that changed alike."""
+"""What a comparison found to be changed, in lines for people: a line a part, or one for many that
+changed alike.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +10,9 @@ Row = Mapping[str, Any]
 
 
 def lines(rows: Sequence[Row], fold: Callable[[Sequence[str]], str], *, whole: bool) -> list[str]:
-    """Return what changed, each as one line; *fold* joins the names of parts that changed alike, unless *whole* is wanted."""
+    """Return what changed, each as one line; *fold* joins the names of parts that changed alike,
+    unless *whole* is wanted.
+    """
     changed = [row for row in rows if _tells(row)]
     alike: dict[tuple[Any, ...], list[Row]] = {}
     for row in changed:
@@ -26,7 +30,9 @@ def lines(rows: Sequence[Row], fold: Callable[[Sequence[str]], str], *, whole: b
 def _tells(row: Row) -> bool:
     if row["kind"] == "node":
         return bool(_differences(row))
-    if row["what"] == "unknown":  # of others than cards much is seldom recorded, and the check says so
+    if (
+        row["what"] == "unknown"
+    ):  # of others than cards much is seldom recorded, and the check says so
         return bool(row["kind"] == "gpu")
     return bool(row["what"] != "same")
 

@@ -1,4 +1,6 @@
-"""Tables of numbers as lines of 80 columns: groups of columns side by side, what does not fit in a table of its own."""
+"""Tables of numbers as lines of 80 columns: groups of columns side by side, what does not fit in a
+table of its own.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -41,8 +43,15 @@ def tables(rows: Sequence[str], columns: Sequence[Column]) -> list[Line]:
     left = max(map(len, rows))
     told = []
     for table in _packed(columns, WIDTH - left):
-        told += [Line(""), Line(_groups(table, left)), Line((" " * left + "".join(map(_head, table))).rstrip())]
-        told += [_row(name.ljust(left), [(column, column.cells[n]) for column in table]) for n, name in enumerate(rows)]
+        told += [
+            Line(""),
+            Line(_groups(table, left)),
+            Line((" " * left + "".join(map(_head, table))).rstrip()),
+        ]
+        told += [
+            _row(name.ljust(left), [(column, column.cells[n]) for column in table])
+            for n, name in enumerate(rows)
+        ]
     return told
 
 
@@ -68,7 +77,9 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _groups(table: Sequence[Column], left: int) -> str:
-    """Name each group above its first column; a name wider than its group pushes the next one aside."""
+    """Name each group above its first column; a name wider than its group pushes the next one
+    aside.
+    """
     text = ""
     at = left
     for group, members in groupby(table, key=lambda column: column.group):

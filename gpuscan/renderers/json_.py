@@ -4,16 +4,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from gpuscan.facts import is_unread
-from gpuscan.hold import summary
-from gpuscan.outcome import ACTIONS, Evidence, Finding, Report, Result, Status
+from gpuscan.engine.hold import summary
+from gpuscan.model import is_unread
+from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Report, Result, Status
 from gpuscan.renderers.words import headline, targets
 
 SCHEMA_VERSION = "1.2"
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    """Return the reports as JSON: a line a key, and a line an item of its lists, so that people can read and diff it."""
+    """Return the reports as JSON: a line a key, and a line an item of its lists, so that people
+    can read and diff it.
+    """
     documents = [_laid_out(document(report)) for report in reports]
     return (documents[0] if len(documents) == 1 and not many else f"[{','.join(documents)}]") + "\n"
 
@@ -23,7 +25,9 @@ def _dumps(value: Any) -> str:
 
 
 def _laid_out(document: dict[str, Any]) -> str:
-    """json.dumps(indent=…) would do much of this, ten times slower: with an indent it leaves its C code."""
+    """json.dumps(indent=…) would do much of this, ten times slower: with an indent it leaves its C
+    code.
+    """
     parts = []
     for key, value in document.items():
         if isinstance(value, list) and value:
@@ -38,7 +42,9 @@ def document(report: Report) -> dict[str, Any]:
     """Return one report as JSON data."""
     counts = {status.value: sum(r.status is status for r in report.results) for status in Status}
     row = ACTIONS[report.action]
-    changes = {"changes": list(report.changes)} if report.changes else {}  # there is no such thing without a comparison
+    changes = (
+        {"changes": list(report.changes)} if report.changes else {}
+    )  # there is no such thing without a comparison
     return {
         "schema_version": SCHEMA_VERSION,
         "run": report.run,
@@ -70,7 +76,12 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": result.check, "subject": result.subject, "status": result.status.value, "title": result.title}
+    row: dict[str, Any] = {
+        "id": result.check,
+        "subject": result.subject,
+        "status": result.status.value,
+        "title": result.title,
+    }
     if result.address:
         row["address"] = result.address
     if result.reason:
@@ -78,7 +89,10 @@ def _result(result: Result) -> dict[str, Any]:
     if result.evidence:
         row["evidence"] = _evidence(result.evidence)
     if result.unread:
-        row["unread"] = [{"fact": path, "kind": u.kind, "text": u.text, "reading": u.key} for path, u in result.unread]
+        row["unread"] = [
+            {"fact": path, "kind": u.kind, "text": u.text, "reading": u.key}
+            for path, u in result.unread
+        ]
     if result.traceback:
         row["traceback"] = result.traceback
     return row
@@ -86,7 +100,10 @@ def _result(result: Result) -> dict[str, Any]:
 
 def _evidence(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
     """Tell each fact once, however often the check looked at it."""
-    rows = {one.fact: {"fact": one.fact, "value": _value(one.value), "readings": list(one.keys)} for one in evidence}
+    rows = {
+        one.fact: {"fact": one.fact, "value": _value(one.value), "readings": list(one.keys)}
+        for one in evidence
+    }
     return list(rows.values())
 
 
@@ -95,7 +112,9 @@ def _value(value: Any) -> Any:
 
 
 def _observed(value: Any) -> Any:
-    """Return what a check of a site observed as it is where JSON has such a thing, else in Python's words."""
+    """Return what a check of a site observed as it is where JSON has such a thing, else in
+    Python's words.
+    """
     try:
         json.dumps(value, default=str, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -1,7 +1,8 @@
-"""JUnit: a suite a host, a case a check and subject; valid against the schema that Jenkins' xunit plugin uses.
+"""JUnit: a suite a host, a case a check and subject; valid against the schema that Jenkins' xunit
+plugin uses.
 
-junit-xml builds the cases. Its stock output fails that schema (`disabled`, times with too many decimals) and has no
-properties on cases, so the tree is trimmed here before it is written.
+junit-xml builds the cases. Its stock output fails that schema (`disabled`, times with too many
+decimals) and has no properties on cases, so the tree is trimmed here before it is written.
 """
 
 import re
@@ -11,16 +12,27 @@ from xml.etree import ElementTree
 
 import junit_xml
 
-from gpuscan.outcome import ACTIONS, EXIT_WARN, Finding, Report, Result, Status
+from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Report, Result, Status
 
 ALLOWED = {
-    "testsuite": ("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname"),
+    "testsuite": (
+        "name",
+        "tests",
+        "failures",
+        "errors",
+        "skipped",
+        "time",
+        "timestamp",
+        "hostname",
+    ),
     "testcase": ("name", "classname", "time"),
 }
-ESCAPES = re.compile(  # CSI and OSC sequences, then any other; of one that has no end its first character alone
+# CSI and OSC sequences, then any other; of one that has no end its first character alone
+ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-Z\\^-~]"
 )
-NUMBERED = "burnin.runs_to_its_end"  # the one check that each test of a burn-in has: its case carries the numbers
+# the one check that each test of a burn-in has: its case carries the numbers
+NUMBERED = "burnin.runs_to_its_end"
 Numbers = Mapping[str, Sequence[Mapping[str, Any]]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_LINE = 4096
@@ -38,7 +50,10 @@ def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False
 
 def _document(reports: Sequence[Report], *, full: bool) -> str:
     root = ElementTree.Element("testsuites", {"name": "gpuscan"})
-    root.extend(_suite(report, f"gpuscan.{_host(report)}" if len(reports) > 1 else "gpuscan", full=full) for report in reports)
+    root.extend(
+        _suite(report, f"gpuscan.{_host(report)}" if len(reports) > 1 else "gpuscan", full=full)
+        for report in reports
+    )
     _tell_apart(root)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
@@ -54,7 +69,10 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
     numbers, warned = _numbers(report), "fail_on" in report.run
     suite = junit_xml.TestSuite(
         clean(f"gpuscan {report.run['profile']['name']}"),
-        [*(_case(result, package, numbers, warned=warned) for result in report.results), *_verdict(report, package)],
+        [
+            *(_case(result, package, numbers, warned=warned) for result in report.results),
+            *_verdict(report, package),
+        ],
         hostname=_host(report),
         timestamp=str(report.run.get("started_at") or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
@@ -85,8 +103,12 @@ def _of(result: Result, numbers: Numbers) -> Sequence[Mapping[str, Any]]:
 
 
 def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
-    """Where no case is red and the node may not work all the same (cut short, all skipped), one more says so."""
-    if report.exit_code == 0 or any(result.status in (Status.FAIL, Status.UNKNOWN) for result in report.results):
+    """Where no case is red and the node may not work all the same (cut short, all skipped), one
+    more says so.
+    """
+    if report.exit_code == 0 or any(
+        result.status in (Status.FAIL, Status.UNKNOWN) for result in report.results
+    ):
         return []
     if report.exit_code == EXIT_WARN:  # each warning is a failure
         return []
@@ -97,7 +119,9 @@ def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
 
 
 def _tell_apart(root: ElementTree.Element) -> None:
-    """Number the cases of equal names (two cards of one slot's name, one host twice): readers keep only the first of them."""
+    """Number the cases of equal names (two cards of one slot's name, one host twice): readers keep
+    only the first of them.
+    """
     seen: dict[tuple[str | None, str], int] = {}
     for case in root.iter("testcase"):
         place = case.get("classname"), str(case.get("name"))
@@ -114,13 +138,18 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
     yield "profile", report.run["profile"]["name"]
     yield "level", report.run["level"]
     yield "gpuscan_version", report.run["gpuscan_version"]
-    for name, value in (("boot_id", report.host.get("boot_id")), ("driver", report.software.get("module_version"))):
+    for name, value in (
+        ("boot_id", report.host.get("boot_id")),
+        ("driver", report.software.get("module_version")),
+    ):
         if value:
             yield name, value
 
 
 def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> junit_xml.TestCase:
-    case = junit_xml.TestCase(clean(f"{result.check}[{result.subject}]"), f"{package}.{result.check.partition('.')[0]}")
+    case = junit_xml.TestCase(
+        clean(f"{result.check}[{result.subject}]"), f"{package}.{result.check.partition('.')[0]}"
+    )
     text = clean(_text(result))
     if result.status is Status.FAIL:
         worst = _worst(result)
@@ -140,17 +169,25 @@ def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> ju
 
 
 def _worst(result: Result) -> Finding:
-    return max(result.findings, key=lambda finding: (finding.severity is Status.FAIL, finding.action.rank))
+    return max(
+        result.findings, key=lambda finding: (finding.severity is Status.FAIL, finding.action.rank)
+    )
 
 
 def _text(result: Result) -> str:
-    """Say everything as `key: value` lines: GitLab shows the text and no properties, older ones not even the message."""
+    """Say everything as `key: value` lines: GitLab shows the text and no properties, older ones
+    not even the message.
+    """
     lines = [f"check: {result.check}", f"subject: {result.subject}"]
     lines += [f"address: {result.address}"] if result.address else []
     lines += [f"reason: {result.reason}"] if result.reason else []
     for finding in result.findings:
         lines += [f"{finding.severity.value}: {finding.message}", f"action: {finding.action.value}"]
-        lines += [f"todo: {ACTIONS[finding.action].todo}", f"urgency: {finding.urgency}", f"impact: {finding.impact}"]
+        lines += [
+            f"todo: {ACTIONS[finding.action].todo}",
+            f"urgency: {finding.urgency}",
+            f"impact: {finding.impact}",
+        ]
         lines += [
             f"{name}: {value}"
             for name, value in (("observed", finding.observed), ("expected", finding.expected))
@@ -158,7 +195,9 @@ def _text(result: Result) -> str:
         ]
         lines += [f"culprits: {', '.join(finding.culprits)}"] if finding.culprits else []
         lines += [f"source: {finding.source}"] if finding.source else []
-    lines += dict.fromkeys(f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})" for e in result.evidence)
+    lines += dict.fromkeys(
+        f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})" for e in result.evidence
+    )
     lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
     return "\n".join([*lines, *([result.traceback] if result.traceback else [])])
 
@@ -167,26 +206,41 @@ def _trim(suite: ElementTree.Element) -> None:
     """Drop what the schema does not know."""
     for element in suite.iter():
         allowed = ALLOWED.get(element.tag)
-        for name in [name for name in element.attrib if allowed is not None and name not in allowed]:
+        for name in [
+            name for name in element.attrib if allowed is not None and name not in allowed
+        ]:
             del element.attrib[name]
     for case in suite.iter("testcase"):
         case.set("time", "0.000")  # those of a burn-in are given their own
 
 
-def _add_properties(case: ElementTree.Element, result: Result, numbers: Sequence[Mapping[str, Any]]) -> None:
-    pairs = [("status", result.status.value), ("subject", result.subject), ("address", result.address)]
+def _add_properties(
+    case: ElementTree.Element, result: Result, numbers: Sequence[Mapping[str, Any]]
+) -> None:
+    pairs = [
+        ("status", result.status.value),
+        ("subject", result.subject),
+        ("address", result.address),
+    ]
     for finding in result.findings:
-        pairs += [("action", finding.action.value), ("impact", finding.impact), ("urgency", finding.urgency)]
+        pairs += [
+            ("action", finding.action.value),
+            ("impact", finding.impact),
+            ("urgency", finding.urgency),
+        ]
     pairs += [(row["name"], str(row["value"])) for row in numbers]
     element = ElementTree.Element("properties")
     for name, value in pairs:
         if value:
-            ElementTree.SubElement(element, "property", {"name": clean(name), "value": clean(str(value))})
+            ElementTree.SubElement(
+                element, "property", {"name": clean(name), "value": clean(str(value))}
+            )
     case.insert(0, element)
 
 
 def clean(text: str) -> str:
-    """Return *text* without terminal escapes and what XML forbids, and with endless lines cut: evidence can hold anything.
+    """Return *text* without terminal escapes and what XML forbids, and with endless lines cut:
+    evidence can hold anything.
 
     >>> clean("\\x1b[31mred\\x1b[0m\\x00 \\ud800\\uffff]]>")
     'red ]]>'
@@ -194,4 +248,7 @@ def clean(text: str) -> str:
     whole = FORBIDDEN.sub("", ESCAPES.sub("", text))
     if len(whole) <= LONGEST_LINE:
         return whole
-    return "\n".join(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut)" for line in whole.split("\n"))
+    return "\n".join(
+        line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut)"
+        for line in whole.split("\n")
+    )

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from gpuscan.outcome import Report
+from gpuscan.model.outcome import Report
 from gpuscan.renderers.text import Line, lines
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    """Return the reports wrapped with hanging indents; written by rich itself they would fail in a locale that is not UTF-8."""
+    """Return the reports wrapped with hanging indents; written by rich itself they would fail in a
+    locale that is not UTF-8.
+    """
     out = io.StringIO()
     there = sys.stdout is not None and sys.stdout.isatty()
     console = Console(file=out, force_terminal=there or None, highlight=False, soft_wrap=False)

@@ -1,4 +1,6 @@
-"""Text for people: worst first, equal subjects folded, the next action last; words tell all that colours do."""
+"""Text for people: worst first, equal subjects folded, the next action last; words tell all that
+colours do.
+"""
 
 import re
 from collections import Counter
@@ -6,14 +8,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from gpuscan.blame import IDENTITY, Target
-from gpuscan.outcome import ACTIONS, EXIT_WARN, Action, Finding, Report, Result, Status
+from gpuscan.engine.blame import IDENTITY, Target
+from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Finding, Report, Result, Status
 from gpuscan.renderers.words import headline, targets
+from gpuscan.text import printable
 
 ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
-STYLES = {Status.FAIL: "bold red", Status.UNKNOWN: "bold magenta", Status.WARN: "yellow", Status.SKIP: "dim", Status.PASS: "green"}
+STYLES = {
+    Status.FAIL: "bold red",
+    Status.UNKNOWN: "bold magenta",
+    Status.WARN: "yellow",
+    Status.SKIP: "dim",
+    Status.PASS: "green",
+}
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
-WORDS = {Status.FAIL: "FAIL", Status.UNKNOWN: "UNKNOWN", Status.WARN: "WARN", Status.SKIP: "skip", Status.PASS: "pass"}
+WORDS = {
+    Status.FAIL: "FAIL",
+    Status.UNKNOWN: "UNKNOWN",
+    Status.WARN: "WARN",
+    Status.SKIP: "skip",
+    Status.PASS: "pass",
+}
 MOST_TESTS = 4
 MOST_PLACES = 8  # pairs of cards that are named
 MOST_ROWS = 4  # of one check on one card, or in one test, of a burn-in
@@ -21,7 +36,8 @@ INDENT = " " * 9
 
 
 class Line(NamedTuple):
-    """One line: its text, the style of its first *styled* characters, and how deep its continuation is indented.
+    """One line: its text, the style of its first *styled* characters, and how deep its continuation
+    is indented.
 
     *spans* are the (start, end, style) of further pieces of it.
     """
@@ -59,22 +75,7 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
         space = [Line("")] if body else []
         more = [*_changed(report, verbosity), *_burnt(report, verbosity)]
         told = [*_head(report), Line(""), *body, *space, *more, *_tail(report, verbosity)]
-    return [line._replace(text=harmless(line.text)) for line in told]
-
-
-def harmless(text: str) -> str:
-    """Return *text* as one line without control characters: evidence must not steer the terminal or forge lines.
-
-    >>> harmless("GPU\\x1b[2J lost\\nVerdict: pass")
-    'GPU\\\\x1b[2J lost Verdict: pass'
-    """
-    if text.isprintable():
-        return text
-    return "".join(" " if char.isspace() else char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+    return [line._replace(text=printable(line.text)) for line in told]
 
 
 def _shown(row: Row, verbosity: int) -> bool:
@@ -82,7 +83,9 @@ def _shown(row: Row, verbosity: int) -> bool:
 
 
 def _body(rows: Sequence[Row], verbosity: int) -> list[Line]:
-    """Return the rows' lines. Where a burn-in's check failed in many places, each with numbers of its own, a few are enough."""
+    """Return the rows' lines. Where a burn-in's check failed in many places, each with numbers of
+    its own, a few are enough.
+    """
     told: list[Line] = []
     for _, alike in groupby(rows, key=lambda row: (row.status, row.check, row.action)):
         shown: Counter[str] = Counter()
@@ -90,11 +93,19 @@ def _body(rows: Sequence[Row], verbosity: int) -> list[Line]:
         for row in alike:
             kind, _, name = row.subjects[0].partition(":")
             shown.update(set(name.split(" ")[:2]))  # the card and the test
-            if kind == "test" and verbosity <= 0 and max(shown[word] for word in name.split(" ")[:2]) > MOST_ROWS:
+            if (
+                kind == "test"
+                and verbosity <= 0
+                and max(shown[word] for word in name.split(" ")[:2]) > MOST_ROWS
+            ):
                 hidden += 1
             else:
                 told += _row_lines(row)
-        told += [Line(f"{INDENT}and {hidden} more of these (-v shows them)", hang=len(INDENT))] if hidden else []
+        told += (
+            [Line(f"{INDENT}and {hidden} more of these (-v shows them)", hang=len(INDENT))]
+            if hidden
+            else []
+        )
     return told
 
 
@@ -103,21 +114,31 @@ def _head(report: Report) -> list[Line]:
     cards = [part for part in report.parts if part["kind"] == "gpu"]
     driver = f", driver {software['module_version']}" if software.get("module_version") else ""
     who = host.get("hostname") or run.get("recording") or "this node"
-    head = [Line(f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(cards, listed=not _unlisted(report))}{driver}")]
+    head = [
+        Line(
+            f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(cards, listed=not _unlisted(report))}{driver}"
+        )
+    ]
     head += [Line(f"{INDENT}{note}", hang=len(INDENT)) for note in report.notes]
     return head
 
 
 def _unlisted(report: Report) -> bool:
-    """Tell whether the cards could not be listed: having seen none is another thing than there being none."""
+    """Tell whether the cards could not be listed: having seen none is another thing than there
+    being none.
+    """
     return any(spot["fact"] == "gpus" for spot in report.blind_spots)
 
 
 def _models(cards: Sequence[Mapping[str, Any]], *, listed: bool) -> str:
-    """Name the cards by model; one that does not answer is of its siblings' model if its device id is theirs."""
+    """Name the cards by model; one that does not answer is of its siblings' model if its device id
+    is theirs.
+    """
     models: dict[str, list[str]] = {}
     for card in cards:
-        models.setdefault(str(card["device_id"] or "card of NVIDIA's"), []).append(card["name"] or "")
+        models.setdefault(str(card["device_id"] or "card of NVIDIA's"), []).append(
+            card["name"] or ""
+        )
     told = [f"{len(names)} x {max(names) or device_id}" for device_id, names in models.items()]
     return ", ".join(told) or ("no NVIDIA card" if listed else "cards not read")
 
@@ -142,7 +163,9 @@ def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
 
 
 def _told(finding: Finding) -> str:
-    shared = finding.shared and finding.action is not Action.FIX_CONFIG  # a setting is shared as a matter of course
+    shared = (
+        finding.shared and finding.action is not Action.FIX_CONFIG
+    )  # a setting is shared as a matter of course
     extra = "; it shows on half of the cards or more, so its cause is shared" if shared else ""
     return finding.message + extra
 
@@ -167,7 +190,9 @@ def fold(subjects: Sequence[str]) -> str:
 
 
 def _fold_tests(names: Sequence[str]) -> str:
-    """Fold the tests of a burn-in by what was tested: `stress-bf16 on SXM[5-8], peer on SXM5 (to SXM6, SXM7)`."""
+    """Fold the tests of a burn-in by what was tested: `stress-bf16 on SXM[5-8], peer on SXM5 (to
+    SXM6, SXM7)`.
+    """
     cards: dict[str, list[str]] = {}
     for name in names:
         card, test, *peer = name.split(" ")
@@ -243,7 +268,11 @@ def _tail(report: Report, verbosity: int) -> list[Line]:
     word = f"Verdict: {report.verdict}"
     style = VERDICT_STYLES.get(report.verdict, "bold red")
     complete = "" if report.complete else ", incomplete"
-    tail.append(Line(f"{word} (exit code {report.exit_code}{complete}); {_counts(report)}", style, len(word)))
+    tail.append(
+        Line(
+            f"{word} (exit code {report.exit_code}{complete}); {_counts(report)}", style, len(word)
+        )
+    )
     return tail + [Line(text, hang=len(INDENT)) for text in _next(report)]
 
 
@@ -252,7 +281,11 @@ MOST_NOT_SEEN = 6
 
 def _not_seen(report: Report) -> list[Line]:
     """Name what could have been seen and was not; what the hardware does not have is left to -v."""
-    spots = [spot["fact"] for spot in report.blind_spots if spot["kind"] != "not-supported" and not _of_choice(spot)]
+    spots = [
+        spot["fact"]
+        for spot in report.blind_spots
+        if spot["kind"] != "not-supported" and not _of_choice(spot)
+    ]
     facts = list(dict.fromkeys(map(_shortly, spots)))
     more = f" and {len(facts) - MOST_NOT_SEEN} more" if len(facts) > MOST_NOT_SEEN else ""
     told = ", ".join(facts[:MOST_NOT_SEEN])
@@ -260,21 +293,33 @@ def _not_seen(report: Report) -> list[Line]:
 
 
 def _of_choice(spot: Mapping[str, Any]) -> bool:
-    """Tell whether a lack is another program that a burn-in would have run: none has to be installed."""
+    """Tell whether a lack is another program that a burn-in would have run: none has to be
+    installed.
+    """
     return spot["kind"] == "not-recorded" and bool(spot["fact"].startswith("tests[]"))
 
 
 def _shortly(fact: str) -> str:
     if fact.startswith("changes[]"):
-        return "where cables lead" if fact.startswith("changes[].identity") else "what tells parts apart"
-    return "growth of counters" if fact.endswith(".growth") else fact.removeprefix("gpus[].").split(".")[0].replace("[]", "")
+        return (
+            "where cables lead"
+            if fact.startswith("changes[].identity")
+            else "what tells parts apart"
+        )
+    return (
+        "growth of counters"
+        if fact.endswith(".growth")
+        else fact.removeprefix("gpus[].").split(".")[0].replace("[]", "")
+    )
 
 
 def _next(report: Report) -> list[str]:
     if report.action is Action.NONE:
         limits = report.run.get("limited_to")
         if limits and report.exit_code == 0:
-            return [f"Nothing is wrong within what was judged ({', '.join(limits)}): that is not the whole node."]
+            return [
+                f"Nothing is wrong within what was judged ({', '.join(limits)}): that is not the whole node."
+            ]
         return [NEXT["fail-on-warn" if report.exit_code == EXIT_WARN else report.verdict]]
     row = ACTIONS[report.action]
     named = [_identity(target) for target in targets(report)]

@@ -1,4 +1,6 @@
-"""Tickets for readers: text that fits into mail and terminal, Markdown for trackers, JSON for programs."""
+"""Tickets for readers: text that fits into mail and terminal, Markdown for trackers, JSON for
+programs.
+"""
 
 import json
 import re
@@ -7,12 +9,21 @@ from itertools import pairwise
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from gpuscan.renderers.text import harmless, ranges
+from gpuscan.renderers.text import ranges
+from gpuscan.text import printable
 
 WIDTH = 78  # tickets are pasted into mail and forms; wider screens leave the rest empty
 LONGEST = 300  # characters of one value or sentence; the JSON has the whole
 MOST_READINGS, MOST_FACTS = 2, 10  # named; the rest is counted
-PLACEHOLDERS = ("", "none", "not specified", "default string", "to be filled by o.e.m.", "system serial number", "0")
+PLACEHOLDERS = (
+    "",
+    "none",
+    "not specified",
+    "default string",
+    "to be filled by o.e.m.",
+    "system serial number",
+    "0",
+)
 LABELS = {
     "serial": "serial", "board_serial": "board serial", "chassis_serial": "chassis serial", "bios_version": "BIOS",
     "os": "OS", "part_number": "part number", "uuid": "UUID", "vbios": "VBIOS", "inforom": "InfoROM",
@@ -25,7 +36,11 @@ WHERE = {
     "uuid": "see gpuscan history",
 }
 CHASSIS = "see the label on the chassis, or the BMC"
-IF_READ = ("silkscreen", "physical_slot", "nvml_index")  # nothing is missing where a machine has none of these
+IF_READ = (
+    "silkscreen",
+    "physical_slot",
+    "nvml_index",
+)  # nothing is missing where a machine has none of these
 
 
 class Entry(NamedTuple):
@@ -49,7 +64,10 @@ def text(ticket: Mapping[str, Any]) -> str:
     blocks = []
     for title, entries in _sections(ticket):
         wide = max([len(entry.label) for entry in entries] or [0])
-        labels = [entry.label if entry.label != before.label else "" for before, entry in pairwise([Entry("", ""), *entries])]
+        labels = [
+            entry.label if entry.label != before.label else ""
+            for before, entry in pairwise([Entry("", ""), *entries])
+        ]
         heads = [f"  {label:<{wide}}  " if wide else "  " for label in labels]
         lines = [_wrapped(head, entry.text) for head, entry in zip(heads, entries, strict=True)]
         blocks.append("\n".join([_wrapped("", title, hang=4), *lines]))
@@ -58,7 +76,7 @@ def text(ticket: Mapping[str, Any]) -> str:
 
 def _wrapped(head: str, words: str, hang: int = 0) -> str:
     return fill(
-        harmless(words),
+        printable(words),
         WIDTH,
         initial_indent=head,
         subsequent_indent=" " * (hang or len(head)),
@@ -71,18 +89,21 @@ def markdown(ticket: Mapping[str, Any]) -> str:
     """Return the ticket as Markdown: a heading a section, a list item an entry."""
     blocks: list[str] = []
     for title, entries in _sections(ticket):
-        lines = [f"- {f'**{entry.label}**: ' if entry.label else ''}{_marked(entry)}" for entry in entries]
+        lines = [
+            f"- {f'**{entry.label}**: ' if entry.label else ''}{_marked(entry)}"
+            for entry in entries
+        ]
         blocks.append("\n".join([f"{'##' if blocks else '#'} {_plain(title)}", "", *lines]))
     return "\n\n".join(blocks) + "\n"
 
 
 def _marked(entry: Entry) -> str:
-    return f"`{harmless(entry.text).replace('`', chr(39))}`" if entry.code else _plain(entry.text)
+    return f"`{printable(entry.text).replace('`', chr(39))}`" if entry.code else _plain(entry.text)
 
 
 def _plain(words: str) -> str:
     """Return words that mean nothing to Markdown: evidence must not make links, headings or HTML."""
-    return re.sub(r"([\\`*<\[])", r"\\\1", harmless(words))
+    return re.sub(r"([\\`*<\[])", r"\\\1", printable(words))
 
 
 def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
@@ -111,15 +132,30 @@ def _head(ticket: Mapping[str, Any]) -> list[Entry]:
     entries = [
         Entry("to do", ticket["todo"]),
         Entry("then", ticket["proof"]),
-        Entry("verdict", f"{report['verdict']} (exit code {report['exit_code']}) by profile {report['profile']}{partly}"),
-        Entry("judged", f"{report['started_at'] or 'at a time that is not known'}, gpuscan {report['gpuscan_version']}"),
+        Entry(
+            "verdict",
+            f"{report['verdict']} (exit code {report['exit_code']}) by profile {report['profile']}{partly}",
+        ),
+        Entry(
+            "judged",
+            f"{report['started_at'] or 'at a time that is not known'}, gpuscan {report['gpuscan_version']}",
+        ),
     ]
-    kinds = {"synthetic": "no machine gave these readings", "drill": "the fault was injected on purpose"}
-    return [Entry("beware", f"{why}: send this to nobody") for key, why in kinds.items() if report[key]] + entries
+    kinds = {
+        "synthetic": "no machine gave these readings",
+        "drill": "the fault was injected on purpose",
+    }
+    return [
+        Entry("beware", f"{why}: send this to nobody") for key, why in kinds.items() if report[key]
+    ] + entries
 
 
 def _part(part: Mapping[str, Any]) -> list[Entry]:
-    rows = [(key, value) for key, value in part.items() if key != "kind" and not (key in IF_READ and value is None)]
+    rows = [
+        (key, value)
+        for key, value in part.items()
+        if key != "kind" and not (key in IF_READ and value is None)
+    ]
     return [_fact(key, value, WHERE.get(key, "")) for key, value in rows]
 
 
@@ -128,9 +164,20 @@ def _machine(ticket: Mapping[str, Any]) -> list[Entry]:
     rows = [(key, value) for key, value in machine.items() if key != "virtual"]
     entries = [_fact(key, value, CHASSIS if "serial" in key else "") for key, value in rows]
     flavour = f" ({driver['flavour']} kernel module)" if driver["flavour"] else ""
-    entries.append(_fact("driver", f"{driver['module_version']}{flavour}" if driver["module_version"] else None, ""))
+    entries.append(
+        _fact(
+            "driver",
+            f"{driver['module_version']}{flavour}" if driver["module_version"] else None,
+            "",
+        )
+    )
     if machine["virtual"]:
-        entries.append(Entry("virtual", "yes: these serials are the hypervisor's; chassis and power are its owner's"))
+        entries.append(
+            Entry(
+                "virtual",
+                "yes: these serials are the hypervisor's; chassis and power are its owner's",
+            )
+        )
     return entries
 
 
@@ -159,7 +206,9 @@ def _finding(finding: Mapping[str, Any]) -> list[Entry]:
     facts = _evidence(finding["evidence"])
     entries += [Entry("evidence", line, code=True) for line in facts[:MOST_FACTS]]
     if len(facts) > MOST_FACTS:
-        entries.append(Entry("evidence", f"and {len(facts) - MOST_FACTS} more facts: see the report"))
+        entries.append(
+            Entry("evidence", f"and {len(facts) - MOST_FACTS} more facts: see the report")
+        )
     if policy["text"]:
         entries.append(Entry("policy", policy["text"]))
     return entries + ([Entry("source", policy["source"])] if policy["source"] else [])
@@ -170,7 +219,9 @@ def _value(value: Any) -> str:
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line a fact, with equal facts of numbered links folded: eighteen of them are one line."""
+    """Return a line a fact, with equal facts of numbered links folded: eighteen of them are one
+    line.
+    """
     folded: dict[tuple[str, str], tuple[list[int], list[str]]] = {}
     for row in rows:
         hit = re.search(r"\[(\d{1,4})\]", row["fact"])
@@ -184,12 +235,22 @@ def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _evident(stem: str, value: str, numbers: Sequence[int], keys: Sequence[str]) -> str:
     fact = stem.replace("{}", ranges(sorted(numbers))) if numbers else stem
     more = f" and {len(keys) - MOST_READINGS} more" if len(keys) > MOST_READINGS else ""
-    return f"{fact} = {value}, from {', '.join(keys[:MOST_READINGS])}{more}" if keys else f"{fact} = {value}"
+    return (
+        f"{fact} = {value}, from {', '.join(keys[:MOST_READINGS])}{more}"
+        if keys
+        else f"{fact} = {value}"
+    )
 
 
 def _timeline(ticket: Mapping[str, Any]) -> list[Entry]:
-    rows = [Entry(row["at"] or "not known", f"{row['kind']}: {_short(row['text'])}") for row in ticket["timeline"]]
-    last = [Entry("last power cycle", ticket["last_power_cycle"]), Entry("field diagnostic", ticket["field_diagnostic"])]
+    rows = [
+        Entry(row["at"] or "not known", f"{row['kind']}: {_short(row['text'])}")
+        for row in ticket["timeline"]
+    ]
+    last = [
+        Entry("last power cycle", ticket["last_power_cycle"]),
+        Entry("field diagnostic", ticket["field_diagnostic"]),
+    ]
     return rows + last
 
 
@@ -203,20 +264,31 @@ def _holder(row: Mapping[str, Any]) -> Entry:
     if "error" in row:
         return Entry("not seen", row["error"])
     devices = ", ".join(row["files"])
-    return Entry(f"pid {row['pid']}", f"{row['name']} of user {row['user']} has {devices} open; it ends with: {row['ends_with']}")
+    return Entry(
+        f"pid {row['pid']}",
+        f"{row['name']} of user {row['user']} has {devices} open; it ends with: {row['ends_with']}",
+    )
 
 
 def _files(files: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    return [Entry(str(number), _file(row)) for number, row in enumerate(files, 1)] or [Entry("", "none")]
+    return [Entry(str(number), _file(row)) for number, row in enumerate(files, 1)] or [
+        Entry("", "none")
+    ]
 
 
 def _file(row: Mapping[str, Any]) -> str:
-    made = f"{row['bytes']} bytes, {row['made_at']}, SHA-256 {row['sha256']}" if "sha256" in row else ""
+    made = (
+        f"{row['bytes']} bytes, {row['made_at']}, SHA-256 {row['sha256']}"
+        if "sha256" in row
+        else ""
+    )
     return f"{row['name']}: {'; '.join(word for word in (row.get('error', ''), made) if word)}"
 
 
 def _other(row: Mapping[str, Any]) -> Entry:
-    return Entry(_named(row["subject"]), f"{_short(row['message'])} ({row['check']}: {row['action']})")
+    return Entry(
+        _named(row["subject"]), f"{_short(row['message'])} ({row['check']}: {row['action']})"
+    )
 
 
 def _short(words: str) -> str:

@@ -1,7 +1,9 @@
-"""The burn-in engine on real cards: rates beside cuBLAS and physical limits, every injected flip, signals, times.
+"""The burn-in engine on real cards: rates beside cuBLAS and physical limits, every injected flip,
+signals, times.
 
-Usage: python3 tests/device/burnin_show.py [quick] [portable]; from the top of the tree, on a machine with cards, cuda-bindings
-and PyTorch. `portable` runs what newer cards would, PTX that the driver compiles, and nothing else.
+Usage: python3 tests/device/burnin_show.py [quick] [portable]; from the top of the tree, on a
+machine with cards, cuda-bindings and PyTorch. `portable` runs what newer cards would, PTX that the
+driver compiles, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,22 +19,43 @@ from typing import Any
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, ROOT)
 
-from gpuscan.burnin import words  # noqa: E402
-from gpuscan.burnin.cubins import manifest  # noqa: E402
-from gpuscan.burnin.detecting import Detector  # noqa: E402
-from gpuscan.burnin.driver import Card  # noqa: E402
-from gpuscan.burnin.memory import MOVING, PATTERNS  # noqa: E402
+from gpuscan.burnin.worker import words  # noqa: E402
+from gpuscan.burnin.worker.cubins import manifest  # noqa: E402
+from gpuscan.burnin.worker.detecting import Detector  # noqa: E402
+from gpuscan.burnin.worker.driver import Card  # noqa: E402
+from gpuscan.burnin.worker.memory import MOVING, PATTERNS  # noqa: E402
 
 PORTABLE = """
 import runpy
 from gpuscan.burnin import cubins
 cubins.architecture = lambda _: cubins.PORTABLE
-runpy.run_module("gpuscan.burnin.worker", run_name="__main__")
+runpy.run_module("gpuscan.burnin.worker.main", run_name="__main__")
 """
 DTYPES = ("bf16", "fp16", "fp8", "int8", "tf32", "fp64")
-LIMITS = {  # datasheets, dense: TFLOP/s by type, HBM in GB/s, PCIe one way and NVLink one way in GB/s
-    "H100": {"bf16": 989, "fp16": 989, "fp8": 1979, "int8": 1979, "tf32": 494, "fp64": 67, "hbm": 3350, "pcie": 63, "nvlink": 450},
-    "H200": {"bf16": 989, "fp16": 989, "fp8": 1979, "int8": 1979, "tf32": 494, "fp64": 67, "hbm": 4800, "pcie": 63, "nvlink": 450},
+# datasheets, dense: TFLOP/s by type, HBM in GB/s, PCIe one way and NVLink one way in GB/s
+LIMITS = {
+    "H100": {
+        "bf16": 989,
+        "fp16": 989,
+        "fp8": 1979,
+        "int8": 1979,
+        "tf32": 494,
+        "fp64": 67,
+        "hbm": 3350,
+        "pcie": 63,
+        "nvlink": 450,
+    },
+    "H200": {
+        "bf16": 989,
+        "fp16": 989,
+        "fp8": 1979,
+        "int8": 1979,
+        "tf32": 494,
+        "fp64": 67,
+        "hbm": 4800,
+        "pcie": 63,
+        "nvlink": 450,
+    },
 }
 TORCH = """
 import json, sys, time, torch
@@ -79,13 +102,16 @@ def say(text: str) -> None:
 def cards() -> list[str]:
     """Return the PCI addresses of all cards."""
     out = subprocess.run(
-        ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"], capture_output=True, text=True, check=True
+        ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [line.strip().lower()[-12:] for line in out.stdout.splitlines()]
 
 
 def begin(card: str, tests: list[dict[str, Any]], **more: Any) -> subprocess.Popen[str]:
-    start = ["-c", PORTABLE] if "portable" in sys.argv else ["-m", "gpuscan.burnin.worker"]
+    start = ["-c", PORTABLE] if "portable" in sys.argv else ["-m", "gpuscan.burnin.worker.main"]
     worker = [sys.executable, *start]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     child = subprocess.Popen(worker, **pipes)
@@ -116,8 +142,13 @@ def run(card: str, tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def show(card: str, line: dict[str, Any]) -> None:
     proof = line["proof"].get("proven", "-")
-    print(f"{card} {line['test']:12} {line['status']:8} {line['seconds']:6.1f} s  proven {proof}  {line['text']}")
-    print(f"    {json.dumps(line['options'])} {json.dumps(line['numbers'])} {json.dumps(line['first'][:2])}", flush=True)
+    print(
+        f"{card} {line['test']:12} {line['status']:8} {line['seconds']:6.1f} s  proven {proof}  {line['text']}"
+    )
+    print(
+        f"    {json.dumps(line['options'])} {json.dumps(line['numbers'])} {json.dumps(line['first'][:2])}",
+        flush=True,
+    )
     if line["proof"] and not line["proof"].get("proven"):
         print(f"    NOT PROVEN: {json.dumps(line['proof'])}", flush=True)
 
@@ -137,7 +168,13 @@ def kernels_against_python(address: str) -> None:
             detector.flip(at, 1234, 63)
             detector.check(at, count, pattern, seed, offset=48)
             found = detector.found()
-            ok = got == want and hashed and clean == 0 and found.wrong == 1 and found.first[0]["address"] == hex(at + 8 * 1234)
+            ok = (
+                got == want
+                and hashed
+                and clean == 0
+                and found.wrong == 1
+                and found.first[0]["address"] == hex(at + 8 * 1234)
+            )
             print(
                 f"{name:18} words {got == want}  hash {hashed}  clean {clean == 0}  flip {found.first}  {'ok' if ok else 'WRONG'}"
             )
@@ -146,16 +183,25 @@ def kernels_against_python(address: str) -> None:
 def gemm_table(card: str, seconds: float) -> None:
     """Our rates and PyTorch's, one after the other in this call."""
     tests = [
-        {"test": "gemm-stress", "dtype": dtype, "seconds": seconds, "kernel": kernel} for dtype in DTYPES for kernel in kinds(dtype)
+        {"test": "gemm-stress", "dtype": dtype, "seconds": seconds, "kernel": kernel}
+        for dtype in DTYPES
+        for kernel in kinds(dtype)
     ]
     before, ours, after = torch_rates(seconds), run(card, tests), torch_rates(seconds)
-    name = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout
+    name = subprocess.run(
+        ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True
+    ).stdout
     limits = next((limit for sku, limit in LIMITS.items() if sku in name), {})
-    print(f"{'8192 cube':22} {'ours':>8} {'least':>8} {'cuBLAS':>8} {'again':>8} {'limit':>7}  TFLOP/s")
+    print(
+        f"{'8192 cube':22} {'ours':>8} {'least':>8} {'cuBLAS':>8} {'again':>8} {'limit':>7}  TFLOP/s"
+    )
     for line in ours:
         dtype, numbers = line["options"]["dtype"], line["numbers"]
         rates = [
-            f"{told.get(dtype):8.1f}" if isinstance(told.get(dtype), float) else f"{told.get(dtype)}" for told in (before, after)
+            f"{told.get(dtype):8.1f}"
+            if isinstance(told.get(dtype), float)
+            else f"{told.get(dtype)}"
+            for told in (before, after)
         ]
         print(
             f"{numbers.get('kernel', ''):22} {numbers.get('tflops', 0):8.1f} {numbers.get('tflops_least', 0):8.1f} {rates[0]} {rates[1]} {limits.get(dtype)}"
@@ -174,7 +220,9 @@ def kinds(dtype: str) -> list[str]:
 
 
 def torch_rates(seconds: float) -> dict[str, Any]:
-    out = subprocess.run([sys.executable, "-c", TORCH, str(seconds), *DTYPES], capture_output=True, text=True)
+    out = subprocess.run(
+        [sys.executable, "-c", TORCH, str(seconds), *DTYPES], capture_output=True, text=True
+    )
     if out.returncode:
         print(out.stderr[-400:])
         return {}
@@ -188,7 +236,9 @@ def used_mib(card: str) -> str:
 
 
 def signals(card: str) -> None:
-    """A worker in the middle of its work ends at once on each signal, and leaves nothing on the card."""
+    """A worker in the middle of its work ends at once on each signal, and leaves nothing on the
+    card.
+    """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         child = begin(card, [{"test": "memory", "patterns": ["random"], "passes": 10000}])
         time.sleep(6)
@@ -202,11 +252,15 @@ def signals(card: str) -> None:
 
 
 def stuck(card: str) -> None:
-    """A worker whose kernel never ends says so itself after its limit; one that is killed before leaves nothing behind."""
+    """A worker whose kernel never ends says so itself after its limit; one that is killed before
+    leaves nothing behind.
+    """
     began = time.monotonic()
     child = begin(card, [{"test": "hang"}])
     last = finish(child)[-1]
-    print(f"hang: exit code {child.returncode} after {time.monotonic() - began:.1f} s, memory used {used_mib(card)}; {last}")
+    print(
+        f"hang: exit code {child.returncode} after {time.monotonic() - began:.1f} s, memory used {used_mib(card)}; {last}"
+    )
     for number in (signal.SIGTERM, signal.SIGKILL):
         child = begin(card, [{"test": "hang"}])
         time.sleep(4)
@@ -225,19 +279,34 @@ def stuck(card: str) -> None:
 
 def main() -> None:
     began, seconds = time.monotonic(), 1.0 if "quick" in sys.argv else 3.0
-    subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader"], check=False)
+    subprocess.run(
+        [
+            "nvidia-smi",
+            "--query-gpu=name,driver_version,memory.total,power.limit",
+            "--format=csv,noheader",
+        ],
+        check=False,
+    )
     addresses = cards()
     first = addresses[0]
     print({name: manifest()[name] for name in ("triton", "ptxas")}, manifest()["golden"])
     if "portable" in sys.argv:
         say("PTX that the driver compiles")
-        products = [{"test": test, "dtype": d, "seconds": seconds} for test in ("gemm-exact", "gemm-stress") for d in DTYPES]
+        products = [
+            {"test": test, "dtype": d, "seconds": seconds}
+            for test in ("gemm-exact", "gemm-stress")
+            for d in DTYPES
+        ]
         run(first, [*products, {"test": "memory"}, {"test": "hbm"}, {"test": "pcie"}])
         return
     say("kernels over words against Python")
     kernels_against_python(first)
     say("exact products against the CPU's hashes, by each kernel, small and large")
-    small = [{"test": "gemm-exact", "dtype": d, "seconds": 0.2, "size": 256, "kernel": k} for d in DTYPES for k in kinds(d)]
+    small = [
+        {"test": "gemm-exact", "dtype": d, "seconds": 0.2, "size": 256, "kernel": k}
+        for d in DTYPES
+        for k in kinds(d)
+    ]
     run(first, small + [test | {"size": 8192, "seconds": seconds / 2} for test in small])
     say("rates beside cuBLAS")
     gemm_table(first, seconds)
@@ -255,7 +324,10 @@ def main() -> None:
     if len(addresses) > 1:
         say("pairs")
         for address in addresses:
-            run(address, [{"test": "peer", "peers": [other for other in addresses if other != address]}])
+            run(
+                address,
+                [{"test": "peer", "peers": [other for other in addresses if other != address]}],
+            )
     say("signals")
     signals(first)
     stuck(first)

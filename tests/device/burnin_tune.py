@@ -1,7 +1,9 @@
-"""Other tiles for the matrix multiplication, compiled without a GPU and timed on one: how the shipped ones were chosen.
+"""Other tiles for the matrix multiplication, compiled without a GPU and timed on one: how the
+shipped ones were chosen.
 
-python tests/device/burnin_tune.py build FOLDER   where Triton is (the environment of `nox -s kernels`)
-python3 tests/device/burnin_tune.py run FOLDER    on a machine with a card; the folder as it was built
+python tests/device/burnin_tune.py build FOLDER   where Triton is (the environment of `nox -s
+kernels`) python3 tests/device/burnin_tune.py run FOLDER    on a machine with a card; the folder as
+it was built
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from gpuscan.burnin import cubins, gemm  # noqa: E402
-from gpuscan.burnin.driver import Card, CudaError  # noqa: E402
-from gpuscan.burnin.kernels.variants import ARCHITECTURES, Variant, memory, variants  # noqa: E402
-from gpuscan.burnin.lines import Teller  # noqa: E402
+from gpuscan.burnin.worker import cubins, gemm  # noqa: E402
+from gpuscan.burnin.worker.driver import Card, CudaError  # noqa: E402
+from gpuscan.burnin.worker.kernels.variants import ARCHITECTURES, Variant, memory, variants  # noqa: E402
+from gpuscan.burnin.worker.lines import Teller  # noqa: E402
 
 ARCH = "sm_90a"
 TRIED: dict[str, dict[str, Any]] = {
@@ -40,7 +42,9 @@ def candidates(dtype: str) -> dict[str, Variant]:
     made = {}
     for name, other in TRIED.items():
         warps, stages = other.get("warps", shipped.warps), other.get("stages", shipped.stages)
-        constants = dict(shipped.constants) | {key: value for key, value in other.items() if key.isupper()}
+        constants = dict(shipped.constants) | {
+            key: value for key, value in other.items() if key.isupper()
+        }
         made[name] = shipped._replace(constants=constants, warps=warps, stages=stages)
     return made
 
@@ -48,7 +52,7 @@ def candidates(dtype: str) -> dict[str, Variant]:
 def build(folder: Path) -> None:
     import json
 
-    from gpuscan.burnin.kernels.build import compiled
+    from gpuscan.burnin.worker.kernels.build import compiled
 
     number, ptx, shared_kib = ARCHITECTURES[ARCH]
     for name in TRIED:
@@ -57,25 +61,37 @@ def build(folder: Path) -> None:
         entries = {}
         others = [*memory(), *(v for v in variants(ARCH) if v.kernel == "operand")]
         with zipfile.ZipFile(place / f"{ARCH}.zip", "w", zipfile.ZIP_DEFLATED) as packed:
-            for variant in [*others, *(candidates(dtype)[name] for dtype in gemm.WIDTHS if dtype != "fp64")]:
+            for variant in [
+                *others,
+                *(candidates(dtype)[name] for dtype in gemm.WIDTHS if dtype != "fp64"),
+            ]:
                 try:
                     entry, code = compiled(variant, number, ptx)
                 except Exception as error:
                     print(name, variant.name, type(error).__name__, str(error)[-200:])
                     continue
                 if entry["shared_bytes"] > shared_kib * 1024:
-                    print(name, variant.name, "needs too much shared memory:", entry["shared_bytes"])
+                    print(
+                        name, variant.name, "needs too much shared memory:", entry["shared_bytes"]
+                    )
                     continue
                 member = f"{variant.kernel}-{variant.name}.{ARCH}.cubin"
                 packed.writestr(member, code)
                 entries[member] = entry
-        (place / "manifest.json").write_text(json.dumps({"architectures": {ARCH: entries}, "golden": {}}))
+        (place / "manifest.json").write_text(
+            json.dumps({"architectures": {ARCH: entries}, "golden": {}})
+        )
 
 
 def run(folder: Path) -> None:
     from subprocess import run as call
 
-    out = call(["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"], capture_output=True, text=True, check=True)
+    out = call(
+        ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     address = out.stdout.split()[0].lower()[-12:]
     with open(os.devnull, "w") as nowhere:
         for turn in (1, 2):
@@ -87,7 +103,11 @@ def run(folder: Path) -> None:
                         with Card(address) as card:
                             options = {"dtype": dtype, "kernel": "persistent", "seconds": 1}
                             outcome = gemm.run(card, Teller(nowhere), "gemm-stress", options)
-                        print(turn, f"{dtype:6} {name:20} {outcome.status:8} {outcome.numbers.get('tflops')} TFLOP/s", flush=True)
+                        print(
+                            turn,
+                            f"{dtype:6} {name:20} {outcome.status:8} {outcome.numbers.get('tflops')} TFLOP/s",
+                            flush=True,
+                        )
                     except CudaError as error:
                         print(turn, f"{dtype:6} {name:20} {error}", flush=True)
 

@@ -10,7 +10,7 @@ if [ "$profile" = auto ]; then
   [ "$cards" = 1 ] && profile=${profile%-*}-1x
 fi
 fits="--profile $profile --set gpu.count=$cards"
-left() { echo "processes left: $(pgrep -fc gpuscan.burnin.worker), in use: $(nvidia-smi --query-gpu=memory.used --format=csv,noheader | tr '\n' ' ')"; }
+left() { echo "processes left: $(pgrep -fc gpuscan.burnin.worker.main), in use: $(nvidia-smi --query-gpu=memory.used --format=csv,noheader | tr '\n' ' ')"; }
 for part in "$@"; do
   began=$(date +%s)
   case $part in

@@ -26,8 +26,12 @@ def main() -> None:
             torch.cuda.synchronize(card)
         times_s.append(first.elapsed_time(last) / 1000)
     median_s = sorted(times_s)[len(times_s) // 2]
-    busbw_gbps = SIZE / median_s * 2 * (len(cards) - 1) / len(cards) / 1e9  # as nccl-tests counts it
-    print(f"PyTorch {torch.__version__}: all-reduce of 1 GiB on {len(cards)} cards: {busbw_gbps:.1f} GB/s")
+    busbw_gbps = (
+        SIZE / median_s * 2 * (len(cards) - 1) / len(cards) / 1e9
+    )  # as nccl-tests counts it
+    print(
+        f"PyTorch {torch.__version__}: all-reduce of 1 GiB on {len(cards)} cards: {busbw_gbps:.1f} GB/s"
+    )
 
 
 if __name__ == "__main__":

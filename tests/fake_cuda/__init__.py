@@ -1,6 +1,8 @@
-"""A stand-in for NVIDIA's binding: memory in Python, and our kernels as words.py says them; faults can be planted.
+"""A stand-in for NVIDIA's binding: memory in Python, and our kernels as words.py says them; faults
+can be planted.
 
-It is put in the place of `cuda.bindings.driver`, so that the driver, the detectors, the tests and the worker run as they are.
+It is put in the place of `cuda.bindings.driver`, so that the driver, the detectors, the tests and
+the worker run as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from gpuscan.burnin import cubins, words
+from gpuscan.burnin.worker import cubins, words
 
 MASK = words.MASK
 NAMES = {value: key for key, value in words.PATTERNS.items()}
@@ -47,12 +49,23 @@ CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE
 
 
 class Driver:
-    """One process's driver: cards of *memory* bytes each; `after_write`, `lost` and `deaf` are where faults are planted."""
+    """One process's driver: cards of *memory* bytes each; `after_write`, `lost` and `deaf` are
+    where faults are planted.
+    """
 
     def __init__(self, memory: int = 1 << 20, attributes: dict[str, int] | None = None) -> None:
-        self.CUresult, self.CUdevice_attribute, self.CUfunction_attribute = CUresult, CUdevice_attribute, CUfunction_attribute
+        self.CUresult, self.CUdevice_attribute, self.CUfunction_attribute = (
+            CUresult,
+            CUdevice_attribute,
+            CUfunction_attribute,
+        )
         self.memory, self.held = memory, 0  # *held*: by other programs
-        self.attributes = attributes or {"major": 9, "minor": 0, "multiprocessors": 4, "fp64_ratio": 2}
+        self.attributes = attributes or {
+            "major": 9,
+            "minor": 0,
+            "multiprocessors": 4,
+            "fp64_ratio": 2,
+        }
         self.blocks: dict[int, array[int]] = {}
         self.host: set[int] = set()
         self.next = 1 << 32
@@ -61,7 +74,9 @@ class Driver:
         self.spent_ms = 5.0
         self.after_write: Callable[[str, int, array[int]], None] = lambda _what, _at, _block: None
         self.lost: Callable[[str, int], bool] = lambda _what, _at: False  # writes that never happen
-        self.left: dict[int, list[array[int]]] = {}  # what was in memory that was given back: the next who takes it finds it there
+        self.left: dict[
+            int, list[array[int]]
+        ] = {}  # what was in memory that was given back: the next who takes it finds it there
         self.deaf: set[str] = set()
         self.apart = False  # cards do not reach each other
         self.failing: dict[str, CUresult] = {}
@@ -74,11 +89,15 @@ class Driver:
             raise AttributeError(name)
         return self._wrapped(name, lambda *_: (object(),))
 
-    def _wrapped(self, name: str, call: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    def _wrapped(
+        self, name: str, call: Callable[..., tuple[Any, ...]]
+    ) -> Callable[..., tuple[Any, ...]]:
         def made(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append(name)
             if name in self.failing:
-                return (self.failing[name],) if name == "cuEventQuery" else (self.failing[name], None)
+                return (
+                    (self.failing[name],) if name == "cuEventQuery" else (self.failing[name], None)
+                )
             return (CUresult.CUDA_SUCCESS, *call(*arguments))
 
         return made
@@ -115,7 +134,9 @@ class Driver:
         return (0 if self.apart else 1,)
 
     def _cuMemGetInfo(self) -> tuple[int, int]:
-        return self.memory - self.held - sum(8 * len(block) for block in self.blocks.values()), self.memory
+        return self.memory - self.held - sum(
+            8 * len(block) for block in self.blocks.values()
+        ), self.memory
 
     def _cuMemAlloc(self, size: int) -> tuple[int]:
         at, self.next = self.next, self.next + (size + 511) // 256 * 256
@@ -141,7 +162,13 @@ class Driver:
     _cuMemFreeHost = _cuMemFree
 
     def _cuModuleLoadData(self, data: bytes) -> tuple[dict[str, Any]]:
-        return (self.functions[hashlib.sha256(data.removesuffix(b"\0") if data[:4] != b"\x7fELF" else data).hexdigest()],)
+        return (
+            self.functions[
+                hashlib.sha256(
+                    data.removesuffix(b"\0") if data[:4] != b"\x7fELF" else data
+                ).hexdigest()
+            ],
+        )
 
     def _cuModuleGetFunction(self, module: dict[str, Any], name: bytes) -> tuple[dict[str, Any]]:
         assert module["function"] == name.decode()
@@ -190,10 +217,13 @@ class Driver:
         blocks, threads, shared, pointers = rest[0], rest[3], rest[6], rest[8]
         assert (threads, shared) == (32 * entry["warps"], entry["shared_bytes"])
         assert blocks > 0
-        sizes = [ctypes.c_int32 if kind == "i32" else ctypes.c_uint64 for _, kind in entry["arguments"]]
+        sizes = [
+            ctypes.c_int32 if kind == "i32" else ctypes.c_uint64 for _, kind in entry["arguments"]
+        ]
         slots = (ctypes.c_uint64 * (len(sizes) + 2)).from_address(pointers)
         given = {
-            name: kind.from_address(slot).value for (name, _), kind, slot in zip(entry["arguments"], sizes, slots, strict=False)
+            name: kind.from_address(slot).value
+            for (name, _), kind, slot in zip(entry["arguments"], sizes, slots, strict=False)
         }
         scratch = ctypes.c_uint64.from_address(slots[len(sizes)]).value
         assert not entry["scratch_bytes"] or len(self.read(scratch, 1)) == 1
@@ -201,28 +231,47 @@ class Driver:
             getattr(self, "_kernel_" + entry["kernel"])(entry, **given)
         return ()
 
-    def _kernel_fill(self, entry: Any, buffer: int, words: int, kind: int, seed: int, offset: int) -> None:
+    def _kernel_fill(
+        self, entry: Any, buffer: int, words: int, kind: int, seed: int, offset: int
+    ) -> None:
         self.write("fill", buffer, array("Q", pattern(kind, seed, offset, buffer, words)))
 
     def _kernel_check(
-        self, entry: Any, buffer: int, words: int, kind: int, seed: int, offset: int, flip: int, found: int, capacity: int
+        self,
+        entry: Any,
+        buffer: int,
+        words: int,
+        kind: int,
+        seed: int,
+        offset: int,
+        flip: int,
+        found: int,
+        capacity: int,
     ) -> None:
         wanted = array("Q", (word ^ flip for word in pattern(kind, seed, offset, buffer, words)))
         self._differences(buffer, wanted, found, capacity)
         if entry["constants"]["WRITE"]:
             self.write("step", buffer, array("Q", (word ^ MASK for word in wanted)))
 
-    def _kernel_compare(self, entry: Any, buffer: int, other: int, words: int, found: int, capacity: int) -> None:
+    def _kernel_compare(
+        self, entry: Any, buffer: int, other: int, words: int, found: int, capacity: int
+    ) -> None:
         self._differences(buffer, self.read(other, words), found, capacity)
 
     def _differences(self, at: int, wanted: array[int], found: int, capacity: int) -> None:
         got = self.read(at, len(wanted))
-        wrong = [index for index, word in enumerate(wanted) if word != got[index]] if got != wanted else []
+        wrong = (
+            [index for index, word in enumerate(wanted) if word != got[index]]
+            if got != wanted
+            else []
+        )
         _, block, first = self.place(found)
         for index in wrong:
             if block[first] < capacity:
                 row = first + 1 + 4 * block[first]
-                block[row : row + 4] = array("Q", (at + 8 * index, wanted[index], got[index], got[index]))
+                block[row : row + 4] = array(
+                    "Q", (at + 8 * index, wanted[index], got[index], got[index])
+                )
             block[first] += 1
 
     def _kernel_digest(self, entry: Any, buffer: int, total: int, **more: int) -> None:
@@ -264,4 +313,6 @@ def product(dtype: str, m: int, n: int, k: int) -> bytes:
 
 
 def pattern(kind: int, seed: int, offset: int, at: int, count: int) -> Iterator[int]:
-    return (words.expected(NAMES[kind], index + offset, seed, at + 8 * index) for index in range(count))
+    return (
+        words.expected(NAMES[kind], index + offset, seed, at + 8 * index) for index in range(count)
+    )

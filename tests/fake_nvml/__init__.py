@@ -78,4 +78,6 @@ def calls_made(log: Path) -> list[tuple[str, str, str]]:
     pynvml asks for lists twice (how long, then what), so those are logged twice.
     """
     rows = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return [(symbol, address, args) for symbol, address, args in (row.split(" ", 2) for row in rows)]
+    return [
+        (symbol, address, args) for symbol, address, args in (row.split(" ", 2) for row in rows)
+    ]

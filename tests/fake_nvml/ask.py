@@ -47,7 +47,9 @@ def ask(key: str) -> Any:
     args: list[Any] = [word for word in words.split(",") if word]
     if name == "nvmlDeviceGetHandleByPciBusId":
         return bool(pynvml.nvmlDeviceGetHandleByPciBusId(args[0]))
-    args = [pynvml.nvmlDeviceGetHandleByPciBusId(word) if ":" in word else int(word) for word in args]
+    args = [
+        pynvml.nvmlDeviceGetHandleByPciBusId(word) if ":" in word else int(word) for word in args
+    ]
     if name == "nvmlDeviceGetHandleByIndex":
         handle = pynvml.nvmlDeviceGetHandleByIndex(*args)
         return pynvml.nvmlDeviceGetPciInfo(handle).busIdLegacy

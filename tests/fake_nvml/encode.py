@@ -38,7 +38,9 @@ def encode(symbol: str, value: object) -> list[bytes]:
     if not isinstance(values, Sequence) or len(values) != len(results):
         # A one-result call that pynvml wraps into a list is fine; anything else is a mistake.
         raise ValueError(f"{symbol} gives {len(results)} values, not {value!r}")
-    return [bytes(_fill(_type(name), _scalar(item))) for name, item in zip(results, values, strict=True)]
+    return [
+        bytes(_fill(_type(name), _scalar(item))) for name, item in zip(results, values, strict=True)
+    ]
 
 
 def _type(name: str) -> Any:
@@ -55,7 +57,9 @@ def _process(item: object) -> object:
     if not isinstance(item, Mapping):
         return item
     blank = dict.fromkeys(("usedGpuMemory", "gpuInstanceId", "computeInstanceId"))
-    return {name: NOT_AVAILABLE if entry is None else entry for name, entry in {**blank, **item}.items()}
+    return {
+        name: NOT_AVAILABLE if entry is None else entry for name, entry in {**blank, **item}.items()
+    }
 
 
 def _versions(results: str, value: object) -> list[bytes]:
@@ -71,7 +75,8 @@ def _versions(results: str, value: object) -> list[bytes]:
     fitting = [
         kind
         for kind in kinds[1:]
-        if isinstance(value, Mapping) and {entry[0] for entry in kind._fields_} - {"version"} <= value.keys()
+        if isinstance(value, Mapping)
+        and {entry[0] for entry in kind._fields_} - {"version"} <= value.keys()
     ]
     return [bytes(_fill(kind, value)) for kind in (kinds[0], *fitting)]
 

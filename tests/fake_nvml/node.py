@@ -103,4 +103,7 @@ class Fake:
     def ask(self, *keys: str) -> list[Any]:
         """The answer to each key: the value, or NVML's code as ``(code, text)``."""
         rows = self.run(ASK, text=json.dumps(keys)).splitlines()
-        return [row["value"] if "value" in row else (row["error"]["code"], row["error"]["text"]) for row in map(json.loads, rows)]
+        return [
+            row["value"] if "value" in row else (row["error"]["code"], row["error"]["text"])
+            for row in map(json.loads, rows)
+        ]

@@ -38,8 +38,8 @@ class Change:
 
     A whole card is the key ``nvml:*(0000:1b:00.0)``: there ``handle=True`` includes opening the
     card, and ``absent=True`` takes the card out of the node altogether. ``then`` is the value from
-    the second time on that one process asks; ``crash=True`` ends that process as a bad pointer does,
-    ``scribble=True`` writes nonsense into all that the process has open.
+    the second time on that one process asks; ``crash=True`` ends that process as a bad pointer
+    does, ``scribble=True`` writes nonsense into all that the process has open.
     """
 
     value: Any = _UNCHANGED
@@ -161,7 +161,9 @@ def write_scenario(
     lines = ["ignore-sigterm"] if ignore_sigterm else []
     lines += [f"device {indexes.get(address, -1)} {address}" for address in sorted(addresses)]
     lines += [_line(call, outcome) for call, outcome in outcomes.items()]
-    lines += [f"call nvmlErrorString - {code} 0 0 {text.encode().hex()}" for code, text in texts.items()]
+    lines += [
+        f"call nvmlErrorString - {code} 0 0 {text.encode().hex()}" for code, text in texts.items()
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -191,7 +193,9 @@ def _outcome(call: Call, reading: Mapping[str, Any]) -> Outcome:
     return Outcome(code=error.get("code", _CODES.get(kind, UNKNOWN)))
 
 
-def _enumerate(outcomes: dict[Call, Outcome], addresses: Iterable[str], gone: set[str]) -> dict[str, int]:
+def _enumerate(
+    outcomes: dict[Call, Outcome], addresses: Iterable[str], gone: set[str]
+) -> dict[str, int]:
     """The index of each card; count, indexes and handles are put into ``outcomes`` to match.
 
     Handles recorded by index decide; else the recorded indexes; cards without either follow by

@@ -81,7 +81,9 @@ def test_what_was_not_recorded_is_not_supported(fake: Fake) -> None:
 
 def test_fields_in_a_batch_have_codes_and_types_of_their_own(fake: Fake) -> None:
     """One call, every field by itself."""
-    fake.write(recording(NODE), changes={f"nvml:nvmlDeviceGetFieldValues({A},82,0)": Change(code=15)})
+    fake.write(
+        recording(NODE), changes={f"nvml:nvmlDeviceGetFieldValues({A},82,0)": Change(code=15)}
+    )
     script = """if True:
         import pynvml
         pynvml.nvmlInit()
@@ -182,12 +184,16 @@ def test_values_that_cannot_be_played_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not an nvml key"):
         write_scenario(recording({}), tmp_path / "scenario", changes={"file:/x": Change(code=3)})
     with pytest.raises(ValueError, match="has no card 0000:5b"):
-        write_scenario(recording({}), tmp_path / "scenario", changes={"nvml:*(0000:5b:00.0)": Change(code=15)})
+        write_scenario(
+            recording({}), tmp_path / "scenario", changes={"nvml:*(0000:5b:00.0)": Change(code=15)}
+        )
 
 
 def test_cards_known_only_by_index(fake: Fake) -> None:
     """The handle's own reading names the card, and NVML's order is kept; a dead index stays."""
-    handles = {f"nvml:nvmlDeviceGetHandleByIndex({number})": each for number, each in ((0, B), (1, A))}
+    handles = {
+        f"nvml:nvmlDeviceGetHandleByIndex({number})": each for number, each in ((0, B), (1, A))
+    }
     lost = {"kind": "lost", "text": "GPU is lost", "code": 15}
     fake.write(recording(handles, {"nvml:nvmlDeviceGetHandleByIndex(2)": lost}))
     keys = ["Count()", f"Index({A})", f"HandleByPciBusId({B})", "HandleByIndex(2)"]

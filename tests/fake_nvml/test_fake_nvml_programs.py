@@ -18,7 +18,11 @@ from . import Change, NoCompiler, build, calls_made, captures
 from .node import ASK, ENOUGH_S, NODE, UUID, A, B, Fake, recording
 
 HUNG_S = 0.5  # a process that is still there after this long, with nothing to wait for, hangs
-CAPTURES = [path for level in Path(__file__).parents[2:4] for path in sorted(level.glob("shared/captures/*/nvml.json"))]
+CAPTURES = [
+    path
+    for level in Path(__file__).parents[2:4]
+    for path in sorted(level.glob("shared/captures/*/nvml.json"))
+]
 
 
 @pytest.mark.parametrize("code", [9, 12, 18])
@@ -64,7 +68,9 @@ def test_recorded_time_out_hangs_again(fake: Fake) -> None:
 def ask_until_hung(fake: Fake, last: tuple[str, str, str], *keys: str) -> list[Any]:
     """Ask until ``last`` is the last call made and stays it; kill; return the values that came."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, ASK], env=fake.env, stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, ASK], env=fake.env, stdin=pipe, stdout=pipe, text=True
+    ) as process:
         assert process.stdin is not None
         process.stdin.write(json.dumps(keys))
         process.stdin.close()

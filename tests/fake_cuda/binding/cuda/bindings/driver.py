@@ -1,10 +1,12 @@
-"""`cuda.bindings.driver` for workers that are processes of their own: the stand-in, with faults planted.
+"""`cuda.bindings.driver` for workers that are processes of their own: the stand-in, with faults
+planted.
 
-FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the card, and by card: *flip* what is
-written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to *until*; *fail* calls with a CUDA code; *ms* a
-launch; *deaf* kernels; *apart* where it reaches no other card; *hang* the call that never returns, deaf to SIGTERM; *killed*
-the call that SIGKILL comes in, once (a file of that name in *folder* tells that it has); *triads* after which nothing that
-was started ends.
+FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the card, and
+by card: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to
+*until*; *fail* calls with a CUDA code; *ms* a launch; *deaf* kernels; *apart* where it reaches no
+other card; *hang* the call that never returns, deaf to SIGTERM; *killed* the call that SIGKILL
+comes in, once (a file of that name in *folder* tells that it has); *triads* after which nothing
+that was started ends.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 import fake_cuda
 
-from gpuscan.burnin import driver, memory
+from gpuscan.burnin.worker import driver, memory
 
 memory.GRAIN = 1 << 10  # a card of one MiB would not be worth a page
 driver.HANG_S = 0.5
@@ -29,8 +31,14 @@ DRIVER = fake_cuda.Driver()
 FAULTS: dict[str, Any] = json.loads(os.environ.get("FAKE_CUDA_FAULTS", "{}"))
 DRIVER.failing = {call: fake_cuda.CUresult(code) for call, code in FAULTS.get("start", {}).items()}
 
-HEEDED = ("CUDA_VISIBLE_DEVICES", "CUDA_FORCE_PTX_JIT", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")  # and many more, by the real one
-if any(name in os.environ for name in HEEDED) or os.path.isdir(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")):  # noqa: S108
+HEEDED = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+)  # and many more, by the real one
+if any(name in os.environ for name in HEEDED) or os.path.isdir(
+    os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
+):  # noqa: S108
     DRIVER.failing["cuInit"] = fake_cuda.CUresult.CUDA_ERROR_NO_DEVICE
 
 if os.environ.get("FAKE_CUDA_CHATTER"):
@@ -44,13 +52,17 @@ def _plant(address: str) -> None:
     DRIVER.deaf = set(faults.get("deaf", ()))
     DRIVER.apart = faults.get("apart", False)
     DRIVER.spent_ms = faults.get("ms", 5.0)
-    DRIVER.failing |= {call: fake_cuda.CUresult(code) for call, code in faults.get("fail", {}).items()}
+    DRIVER.failing |= {
+        call: fake_cuda.CUresult(code) for call, code in faults.get("fail", {}).items()
+    }
     seen = {"count": 0}
 
     def flip(what: str, _at: int, block: array[int]) -> None:
         if what in faults.get("flip", ()):
             seen["count"] += 1
-            if seen["count"] % faults.get("every", 3) == 0 and seen["count"] < faults.get("until", 1 << 30):
+            if seen["count"] % faults.get("every", 3) == 0 and seen["count"] < faults.get(
+                "until", 1 << 30
+            ):
                 block[len(block) // 2] ^= 4
 
     DRIVER.after_write = flip

@@ -1,0 +1,236 @@
+"""A burn-in as a command wants it: planned from the scan before it, run in a process of its own,
+added to the recording.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from gpuscan import __version__, collectors, profile
+from gpuscan.burnin.plan import END, START_S, Plan, planned, told, with_tools
+from gpuscan.burnin.request import Wish
+from gpuscan.burnin.scheduler import Before, Load
+from gpuscan.cli.scanning import Machine
+from gpuscan.engine import judging
+from gpuscan.errors import GpuscanError, UsageError, complain
+from gpuscan.incidents.sentences import moment
+from gpuscan.live.scanner import Request, Scanner
+from gpuscan.model import Unread, is_unread
+from gpuscan.recording import Reading, Recording, load, moderate, save
+
+LEAST_S = 10.0
+AFTER_S = 10.0  # of a deadline that was given: for reading the cards once more
+
+
+def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> int:
+    """Burn the node's cards in, add what was found to their recording; return the signal that cut
+    it short, 0 if none did.
+    """
+    scanned_s, began_s = recording.meta.get("duration_s") or 0.0, time.monotonic()
+    plan = _planned(machine.wish, recording, wanted)
+    if machine.deadline_s is not None:
+        left_s = machine.deadline_s - scanned_s
+        plan = plan._replace(
+            deadline_s=max(min(plan.deadline_s, left_s - min(AFTER_S, left_s / 4)), 1.0)
+        )
+    recording.meta["level"] = plan.level
+    recording.widen(["burnin:*", "tail:*"])
+    if os.environ.get("GPUSCAN_BURNIN_SCALE"):
+        recording.meta["drill"] = True
+    recording.add(Reading("burnin:plan()", told(plan), None, time.time()))
+    for card, why in plan.refused.items():
+        recording.add(
+            Reading(
+                f"burnin:open({card})",
+                None,
+                Unread("", "blocked-behind", f"not run: {why}"),
+                time.time(),
+            )
+        )
+    if not plan.steps:
+        return 0
+    mark = _mark(plan, recording) if machine.wish.checkpoint else {}
+    before = _before(machine.wish, mark)
+    plan = (
+        plan._replace(deadline_s=plan.deadline_s - min(before.spent_s, plan.rounds_s))
+        if machine.deadline_s is None
+        else plan
+    )
+    complain(_announced(plan, before))
+    if before.spent_s:
+        recording.meta["resumed"] = (
+            f"its first {_minutes(before.spent_s)} were done in a call that began {moment(before.began_at)}"
+        )
+    loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
+    found, stopped = Scanner(
+        Request(machine.root, machine.driver_root, plan.deadline_s, load=loads)
+    ).finish()
+    recording.meta["engine"] = found.meta.get("engine", {})
+    for reading in found if found.meta.get("engine") is not None else _left_behind(machine.wish):
+        recording.add(reading)
+    if not stopped:
+        keys = tuple(collectors.after_load(recording))
+        spent_s = 0.0 if machine.deadline_s is None else scanned_s + time.monotonic() - began_s
+        left_s = max(machine.scan_s() - spent_s, 1.0)
+        anew, stopped = Scanner(
+            Request(machine.root, machine.driver_root, left_s, keys=keys)
+        ).finish()
+        for reading in anew:
+            recording.add(reading._replace(phase="after"))
+    if stopped:
+        recording.meta["ended_by_signal"] = stopped
+        if machine.wish.checkpoint:
+            complain(
+                f"gpuscan: {machine.wish.checkpoint} has what was done: run the same command again to go on"
+            )
+    recording.meta["duration_s"] = round(scanned_s + time.monotonic() - began_s, 3)
+    return stopped
+
+
+def refuse_unjudged(wanted: judging.Plan) -> None:
+    """Raise UsageError where the cards would be loaded, and no check is left that judges it."""
+    if not any(
+        check.id.startswith("burnin.") and check.id not in wanted.skipped for check in wanted.checks
+    ):
+        raise UsageError(
+            "--level loads the cards, and by --only and --skip no check of the burn-in is left: leave --level out"
+        )
+
+
+def reported(wish: Wish, recording: Recording) -> None:
+    """Remove the checkpoint of a burn-in that was done, once its report is out: what is lost
+    before that is not burnt in anew.
+    """
+    done = (
+        END in recording
+        and not is_unread(recording.get(END))
+        and "ended_by_signal" not in recording.meta
+    )
+    if not done or not os.path.exists(wish.checkpoint):
+        return
+    try:
+        os.unlink(wish.checkpoint)
+    except OSError as error:
+        complain(
+            f"gpuscan: {wish.checkpoint}: {error.strerror or error}: remove it, or the next burn-in is taken for done"
+        )
+
+
+def _planned(wish: Wish, recording: Recording, wanted: judging.Plan) -> Plan:
+    node = collectors.node(recording)
+    chosen, _ = judging.profile_of(recording, node, wanted)
+    whole = () if is_unread(node.gpus) else node.gpus
+    if wanted.want.gpus:
+        node = profile.only_gpus(node, judging.cards_named(wanted.want.gpus))
+    beside = [] if is_unread(node.gpus) else [card for card in whole if card not in node.gpus]
+    floors = {
+        label: floor
+        for label, floor in chosen.data["burnin"].items()
+        if isinstance(floor, (int, float))
+    }
+    every = {**floors, **(chosen.data["burnin"]["nccl"] or {})}
+    return with_tools(
+        planned(node, wish, every, tools=not wanted.want.gpus, beside=beside), shutil.which
+    )
+
+
+def _announced(plan: Plan, before: Before) -> str:
+    """Say before it begins what will be done and how long it may take."""
+    left_s = max(plan.expected_s - before.spent_s, LEAST_S)
+    resumed = (
+        f" (resumed after {_minutes(before.spent_s)}, begun {moment(before.began_at)})"
+        if before.spent_s
+        else ""
+    )
+    cards = f"{len(plan.cards)} card{'s' if len(plan.cards) > 1 else ''}"
+    short = (
+        "; maybe too short a time to finish: what is cut off is incomplete"
+        if plan.deadline_s < left_s - START_S
+        else ""
+    )
+    return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}{short}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 180 else f"{seconds:.0f} s"
+
+
+def _left_behind(wish: Wish) -> Recording:
+    """Return what the checkpoint has of a burn-in whose process was killed: the same command goes
+    on from there.
+    """
+    if not wish.checkpoint:
+        return Recording({}, [])
+    complain(
+        f"gpuscan: the burn-in was killed; {wish.checkpoint} has what was done: run the same command again to go on"
+    )
+    return load(wish.checkpoint)
+
+
+def _mark(plan: Plan, recording: Recording) -> dict[str, Any]:
+    """Return what tells this burn-in from any other: the cards by UUID, what is done to them and by
+    which version.
+
+    Raises UsageError where a card's UUID is not known: another card at its address would be taken
+    for tested.
+    """
+    node = collectors.node(recording)
+    uuids = {card.address: card.uuid for card in node.gpus if card.address in plan.cards}
+    silent = [address for address, uuid in uuids.items() if is_unread(uuid)]
+    if silent:
+        raise UsageError(
+            f"--checkpoint: the UUID of {silent[0]} was not read: which card was tested could not be told later"
+        )
+    wanted = {"level": plan.level, "rounds_s": plan.rounds_s, "keys": told(plan)["keys"]}
+    return {
+        **wanted,
+        "uuids": uuids,
+        "version": __version__,
+        "drill": os.environ.get("GPUSCAN_BURNIN_SCALE", ""),
+    }
+
+
+def _before(wish: Wish, mark: Mapping[str, Any]) -> Before:
+    """Return what the checkpoint has done, or begin one; UsageError where it is of another
+    burn-in, or cannot be written.
+    """
+    empty = Before(Recording({}, []), began_at=round(time.time(), 3))
+    file = wish.checkpoint
+    if not file:
+        return empty
+    if not os.path.exists(file):
+        nothing = {
+            "of": dict(mark),
+            "rounds": 0,
+            "steps": 0,
+            "spent_s": 0.0,
+            "began_at": empty.began_at,
+        }
+        save(Recording({"checkpoint": nothing}, []), file)
+        return empty
+    try:
+        kept = load(file)
+        done = kept.meta["checkpoint"]
+        if not (moderate(done["began_at"]) and moderate(done["spent_s"])):
+            raise ValueError(f"it began at {done['began_at']!r} and took {done['spent_s']!r} s")
+        differ = sorted(
+            name for name in {*mark, *done["of"]} if mark.get(name) != done["of"].get(name)
+        )
+        found = Before(
+            kept,
+            int(done["rounds"]),
+            int(done["steps"]),
+            float(done["spent_s"]),
+            float(done["began_at"]),
+        )
+    except (GpuscanError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"{file}: no checkpoint of a burn-in ({error}): name another file, or remove it to begin anew"
+        ) from None
+    if differ:
+        raise UsageError(
+            f"{file}: the checkpoint of another burn-in ({', '.join(differ)} differ): remove it to begin anew"
+        )
+    return found

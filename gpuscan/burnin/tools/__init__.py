@@ -1,0 +1,1 @@
+"""Other programs that a burn-in runs, and what they print."""

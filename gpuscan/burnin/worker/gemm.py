@@ -1,0 +1,229 @@
+"""Matrix multiplication under load: exact integers against a golden hash, full-entropy data
+bitwise against the first result.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from gpuscan.burnin.worker import cubins
+from gpuscan.burnin.worker.detecting import Detector, Found, blocks, proof
+from gpuscan.burnin.worker.driver import Card
+from gpuscan.burnin.worker.lines import Outcome, Teller, judged
+from gpuscan.burnin.worker.words import PERIODS, RANGES
+
+WIDTHS = {
+    "bf16": (2, 2),
+    "fp16": (2, 2),
+    "fp8": (1, 2),
+    "int8": (1, 4),
+    "tf32": (4, 4),
+    "fp64": (8, 8),
+}  # bytes: operand, result
+SIZE = 8192
+# times faster in fp32: cards that have fp64 for its own sake are 2, the others 32 or 64, half a
+# minute a product
+SLOW_FP64 = 4
+BATCH_S = 0.25  # how long the card works between two looks
+
+
+class Shape(NamedTuple):
+    """One multiplication of *size* cubed: kernel, operands' addresses, bytes and words of a
+    result.
+    """
+
+    kernel: str
+    size: int
+    a: int
+    b: int
+    result_bytes: int
+    words: int
+
+
+class Span(NamedTuple):
+    """How long to multiply; with *pulse_s* load and rest alternate, each for so long."""
+
+    seconds: float
+    pulse_s: float = 0.0
+
+
+def run(card: Card, teller: Teller, test: str, options: dict[str, Any]) -> Outcome:
+    """Run `gemm-exact` or `gemm-stress`: options dtype, seconds, pulse_s, size (of the cube),
+    kernel (`persistent` or `tiled`).
+    """
+    dtype = options.get("dtype", "bf16")
+    if dtype not in WIDTHS:
+        return Outcome("unknown", f"no such type: {dtype}; known: {', '.join(WIDTHS)}")
+    if dtype == "fp64" and card.fp64_ratio > SLOW_FP64:
+        return Outcome("skip", f"{card.name} has no fast fp64: too slow to be a test")
+    exact = test == "gemm-exact"
+    kernel = _kernel(card, dtype, exact, options.get("kernel", ""))
+    if not kernel:
+        return Outcome("skip", f"no {dtype} kernel for {card.name} ({card.arch})")
+    with shape(card, dtype, kernel, int(options.get("size", SIZE)), exact) as made:
+        work = _exact if exact else _stress
+        return work(
+            card,
+            teller,
+            dtype,
+            made,
+            Span(float(options.get("seconds", 5)), float(options.get("pulse_s", 0))),
+        )
+
+
+def _kernel(card: Card, dtype: str, exact: bool, wanted: str) -> str:
+    suffix = "-exact" if exact and WIDTHS[dtype][1] == 2 else ""
+    for kind in [wanted] if wanted else ["persistent", "tiled"]:
+        if card.has(f"{kind}-{dtype}{suffix}"):
+            return f"{kind}-{dtype}{suffix}"
+    return ""
+
+
+@contextmanager
+def shape(card: Card, dtype: str, kernel: str, size: int, exact: bool) -> Iterator[Shape]:
+    """Make the operands on the card, and free them in the end."""
+    width, result = WIDTHS[dtype]
+    numbers = RANGES[dtype]
+    taken = []
+    for low, span, period, seed in (
+        (numbers.low_a, numbers.count_a, PERIODS[0], 1),
+        (numbers.low_b, numbers.count_b, PERIODS[1], 2),
+    ):
+        taken.append(card.take(size * size * width))
+        exactly = {"columns": size, "period": period, "low": low, "span": span, "seed": seed}
+        name = f"operand-{dtype}-exact" if exact else f"operand-{dtype}"
+        card.launch(name, blocks(size * size), target=taken[-1], elements=size * size, **exactly)
+    result_bytes = size * size * (max(result, 4) if exact else result)
+    yield Shape(kernel, size, taken[0], taken[1], result_bytes, result_bytes // 8)
+    card.wait()
+    card.release(*taken)
+
+
+def multiply(card: Card, made: Shape, target: int) -> None:
+    """Start one multiplication."""
+    code = card.kernel(made.kernel).code
+    tiles = (made.size // code.constants["TM"]) * (made.size // code.constants["TN"])
+    count = min(tiles, card.multiprocessors) if made.kernel.startswith("persistent") else tiles
+    card.launch(
+        made.kernel, count, a=made.a, b=made.b, c=target, m=made.size, n=made.size, k=made.size
+    )
+
+
+def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
+    """Hash the first result against the constant from a CPU; then each further one bitwise against
+    the first.
+    """
+    key = f"{dtype} {made.size}x{made.size}x{made.size}"
+    golden = cubins.manifest()["golden"].get(key)
+    if golden is None:
+        return Outcome("unknown", f"no golden hash for {key}")
+    detector, first = Detector(card), _first(card, made)
+    got = f"{detector.digest(first, made.words):016x}"
+    detector.flip(first, made.words // 3, 5)
+    hash_proven = f"{detector.digest(first, made.words):016x}" != got
+    detector.flip(first, made.words // 3, 5)
+    outcome = _repeat(card, teller, detector, made, first, span, {"golden": golden, "got": got})
+    if not hash_proven:
+        return outcome._replace(
+            status="unknown",
+            text="the hash did not change with a flip that was injected: it proves nothing",
+        )
+    if outcome.status != "unknown" and got != golden:
+        text = f"the exact product's hash is {got}, not {golden}; {outcome.mismatches} words then differed between results"
+        return outcome._replace(status="fail", text=text, mismatches=max(1, outcome.mismatches))
+    return outcome
+
+
+def _stress(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
+    """Keep the card at its limit; the first result's hash is told, so that cards can be compared
+    with each other.
+    """
+    detector, first = Detector(card), _first(card, made)
+    got = f"{detector.digest(first, made.words):016x}"
+    return _repeat(card, teller, detector, made, first, span, {"got": got})
+
+
+def _first(card: Card, made: Shape) -> int:
+    """Multiply into memory of its own, in which an earlier test may have left the very same
+    product.
+    """
+    target = card.take(made.result_bytes)
+    card.zero(target, made.result_bytes)
+    multiply(card, made, target)
+    return target
+
+
+def _repeat(
+    card: Card,
+    teller: Teller,
+    detector: Detector,
+    made: Shape,
+    first: int,
+    span: Span,
+    told: dict[str, Any],
+) -> Outcome:
+    """Multiply again and again for so long, each result compared with the first one; rates are of
+    the multiplication alone.
+    """
+    target = card.take(made.result_bytes)
+    card.copy(
+        target, first, made.result_bytes
+    )  # so that the proof does not depend on what is to be proven
+    proven = proof(
+        detector, target, made.words, lambda: detector.compare(target, first, made.words)
+    )
+    rates: list[float] = []
+    results, wrong = 1, Found(0, [])
+    batch = 4
+    ends_s = time.monotonic() + span.seconds
+    rests_s = time.monotonic() + span.pulse_s
+    while time.monotonic() < ends_s or not rates:
+        if span.pulse_s and time.monotonic() >= rests_s:
+            _rest(teller, span.pulse_s)
+            rests_s = time.monotonic() + span.pulse_s
+        spent_s = _batch(card, detector, made, first, target, batch)
+        rates.append(2.0 * made.size**3 * batch / spent_s / 1e12)
+        results += batch
+        batch = max(2, min(1000, round(BATCH_S / (spent_s / batch))))
+        found = detector.found()
+        wrong = Found(wrong.wrong + found.wrong, (wrong.first + found.first)[:8])
+        teller.tell("sample", tflops=round(rates[-1], 1), wrong=wrong.wrong)
+    card.release(target, first)
+    numbers = told | {
+        "kernel": made.kernel,
+        "size": made.size,
+        "tflops": round(_median(rates), 1),
+        "tflops_least": round(min(rates), 1),
+    }
+    return judged(
+        results, "results of a matrix multiplication", wrong.wrong, wrong.first, proven, **numbers
+    )
+
+
+def _rest(teller: Teller, seconds: float) -> None:
+    """Let the power fall: a supply that holds full load may still fail at the step up to it."""
+    teller.beat()
+    time.sleep(seconds)
+
+
+def _batch(
+    card: Card, detector: Detector, made: Shape, first: int, target: int, count: int
+) -> float:
+    """Return the time of *count* multiplications, without that of their comparisons.
+
+    What is not written differs from the first result, be it that of a moment ago or not written
+    there either.
+    """
+    marks = []
+    for _ in range(count):
+        card.zero(target, made.result_bytes, 0xFF)
+        before = card.mark()
+        multiply(card, made, target)
+        marks.append((before, card.mark()))
+        detector.compare(target, first, made.words)
+    return sum(card.between_s(before, after) for before, after in marks)
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]

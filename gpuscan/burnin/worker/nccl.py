@@ -1,0 +1,334 @@
+"""NCCL between the cards of this host: integers through each collective, every word compared, and
+the bus bandwidth.
+"""
+
+import ctypes
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from gpuscan.burnin.worker.detecting import Detector, blocks, proof, together
+from gpuscan.burnin.worker.driver import Card, CudaError
+from gpuscan.burnin.worker.lines import Outcome, Teller, judged
+
+UINT64, SUM = 5, 0  # ncclUint64, ncclSum
+SEED = 0x1F83D9ABFB41BD6B
+FACTORS = {
+    "all-reduce": 2.0,
+    "all-gather": 1.0,
+    "reduce-scatter": 1.0,
+}  # of (n-1)/n: what each link carries (nccl-tests)
+NONE = "no libnccl.so.2 was found (GPUSCAN_NCCL, the system's, the wheel nvidia-nccl, PyTorch's)"
+WHEELS = ("nvidia/nccl/lib", "torch/lib")
+VIA = re.compile(r" via (P2P|SHM|NET)\b")
+NVLS = re.compile(r"NVLS comm 0x|Connected NVLS")
+
+
+class NcclError(Exception):
+    """NCCL refused or failed, in its own words."""
+
+
+class Rank(NamedTuple):
+    """One card in a collective: its communicator, the buffers sent, received and expected, the
+    detector of what came.
+    """
+
+    card: Card
+    comm: Any
+    send: int
+    receive: int
+    want: int
+    detector: Detector
+
+
+class Noted(NamedTuple):
+    """NCCL's log in this process (a descriptor), and the variables that were set for it."""
+
+    log: int
+    variables: dict[str, str]
+
+
+class Shape(NamedTuple):
+    """A collective's sizes in words: the whole, and each card's part of it."""
+
+    words: int
+    part: int
+
+
+def library() -> Any:
+    """Return NCCL, loaded; None where there is none."""
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    if os.environ.get("GPUSCAN_NCCL"):
+        yield os.environ["GPUSCAN_NCCL"]
+        return
+    yield "libnccl.so.2"
+    for folder in sys.path:
+        for wheel in WHEELS:
+            path = os.path.join(folder, wheel, "libnccl.so.2")
+            if os.path.isfile(path):
+                yield path
+
+
+def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
+    """Run `nccl`: options cards (PCI addresses, this one first), ops, mib of the whole, seconds for
+    each op.
+
+    NCCL's variables are told by name; of their values only numbers, for others name hosts and
+    interfaces.
+    """
+    addresses = list(options.get("cards", []))
+    if len(addresses) < 2:
+        return Outcome("skip", "a collective needs two cards")
+    noted = _noted()
+    with ExitStack() as opened:
+        nccl = library()
+        if nccl is None:
+            return Outcome("skip", NONE)
+        try:
+            cards = [card, *(opened.enter_context(Card(address)) for address in addresses[1:])]
+            return _measured(nccl, cards, teller, options, noted)
+        except NcclError as error:
+            card.free_all()
+            limits = (
+                "; in a container the limits of /dev/shm and of locked memory are the usual cause"
+                if "system" in str(error)
+                else ""
+            )
+            return Outcome("unknown", f"{error}{limits}", numbers={"variables": noted.variables})
+
+
+@cache
+def _noted() -> Noted:
+    """Let NCCL say which way it sends; NVLink multicast stays off unless somebody has asked for it.
+
+    Once: it opens its log when it is used first, and what is set by then is the user's.
+    """
+    log = os.memfd_create("nccl")  # a file that nobody has to remove
+    variables = {
+        name: value if value.isdigit() else "(set)"
+        for name, value in os.environ.items()
+        if name.startswith("NCCL_")
+    }
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    if "NCCL_DEBUG" not in os.environ:
+        os.environ.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"/proc/self/fd/{log}"})
+    return Noted(log, variables)
+
+
+def _measured(
+    nccl: Any, cards: Sequence[Card], teller: Teller, options: dict[str, Any], noted: Noted
+) -> Outcome:
+    log_from = os.fstat(noted.log).st_size
+    grain = 128 * len(cards)  # the kernels over words want a multiple of 16, each part too
+    words = (int(float(options.get("mib", 1024)) * (1 << 20)) // 8) // grain * grain
+    shape = Shape(words, words // len(cards))
+    with _ranks(nccl, cards, shape) as ranks:
+        proven = _proof(ranks, shape)
+        rates, operations = {}, 0
+        for op in options.get("ops", list(FACTORS)):
+            teller.beat(op=op)
+            operations += _checked(nccl, op, ranks, shape)
+            rates[op] = _busbw_gbps(
+                nccl, op, ranks, shape, float(options.get("seconds", 2)), teller
+            )
+            operations += _checked(nccl, op, ranks, shape)
+            teller.tell("sample", op=op, busbw_gbps=rates[op])
+        found = [(rank.card.address, rank.detector.found()) for rank in ranks]
+    wrong = sum(each.wrong for _, each in found)
+    first = [row | {"card": address} for address, each in found for row in each.first][:8]
+    version = ctypes.c_int()
+    _checked_call(nccl, "ncclGetVersion", ctypes.byref(version))
+    way = transport(os.pread(noted.log, 1 << 22, log_from).decode("utf-8", "replace"))
+    told = {
+        "busbw_gbps": rates,
+        "ranks": len(cards),
+        "transport": way,
+        "nccl_version": version.value,
+    }
+    return judged(
+        operations,
+        "words that came out of collectives",
+        wrong,
+        first,
+        proven,
+        **told,
+        variables=noted.variables,
+    )
+
+
+@contextmanager
+def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank]]:
+    """Make a communicator of all cards, and their buffers; both are given back."""
+    comms = (ctypes.c_void_p * len(cards))()
+    numbers = (ctypes.c_int * len(cards))(*(int(card.device) for card in cards))
+    _checked_call(nccl, "ncclCommInitAll", comms, len(cards), numbers)
+    size = 8 * shape.words
+    try:
+        ranks = [
+            Rank(
+                card,
+                ctypes.c_void_p(comm),
+                card.take(size),
+                card.take(size),
+                card.take(size),
+                Detector(card),
+            )
+            for card, comm in zip(cards, comms, strict=True)
+        ]
+        yield ranks
+    except (CudaError, NcclError):
+        for comm in comms:  # one that is stuck must not be waited for
+            nccl.ncclCommAbort(ctypes.c_void_p(comm))
+        raise
+    for rank in ranks:
+        rank.card.wait()
+        _checked_call(nccl, "ncclCommDestroy", rank.comm)
+        rank.card.release(rank.send, rank.receive, rank.want)
+
+
+def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
+    """Prove the comparison on every card, in the buffer that it will read."""
+    told = []
+    for rank in ranks:
+        at, detector = rank.receive, rank.detector
+        for place in (at, rank.want):
+            detector.fill(place, shape.words, "random", SEED)
+        told.append(
+            proof(detector, at, shape.words, partial(detector.compare, at, rank.want, shape.words))
+        )
+        told[-1]["first"] = [row | {"card": rank.card.address} for row in told[-1]["first"]]
+    return together(told)
+
+
+def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:
+    """Send random numbers, compare what comes with what each card makes of the same ones by
+    itself; return how many words.
+    """
+    for number, rank in enumerate(ranks):
+        _prepare(op, rank, number, len(ranks), shape)
+        rank.card.zero(rank.receive, 8 * shape.words)
+    _start(nccl, op, ranks, shape)
+    came = shape.part if op == "reduce-scatter" else shape.words
+    for rank in ranks:
+        rank.detector.compare(rank.receive, rank.want, came)
+        rank.card.wait()
+    return came * len(ranks)
+
+
+def _prepare(op: str, rank: Rank, number: int, ranks: int, shape: Shape) -> None:
+    """Fill what a card sends, and what it should get; what it receives is overwritten.
+
+    Of sums every card gives numbers of its own, so that carries go through all bits: the first
+    card's, and three times the others'.
+    """
+    detector = rank.detector
+    if op == "all-gather":
+        detector.fill(rank.send, shape.part, "random", SEED + number)
+        for other in range(ranks):
+            detector.fill(rank.want + 8 * other * shape.part, shape.part, "random", SEED + other)
+        return
+    _sum(rank, rank.send, [number], shape.words)
+    words, offset = (
+        (shape.part, number * shape.part) if op == "reduce-scatter" else (shape.words, 0)
+    )
+    _sum(rank, rank.want, range(ranks), words, offset)
+
+
+def _sum(rank: Rank, target: int, numbers: Sequence[int], words: int, offset: int = 0) -> None:
+    rank.card.zero(target, 8 * words)
+    for number in numbers:
+        rank.detector.fill(
+            target if number == 0 else rank.receive, words, "random", SEED + number, offset=offset
+        )
+        if number:
+            rank.card.launch(
+                "triad-words",
+                blocks(words),
+                target=target,
+                buffer=target,
+                other=rank.receive,
+                words=words,
+            )
+
+
+def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
+    """Start a collective on every card's stream."""
+    _checked_call(nccl, "ncclGroupStart")
+    try:
+        _all_ranks(nccl, op, ranks, shape)
+    except NcclError:
+        nccl.ncclGroupEnd()  # or all that comes after would be of this group, and never begin
+        raise
+    _checked_call(nccl, "ncclGroupEnd")
+
+
+def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
+    for rank in ranks:
+        send, receive, stream = (
+            ctypes.c_void_p(int(place)) for place in (rank.send, rank.receive, rank.card.stream)
+        )
+        whole, part = ctypes.c_size_t(shape.words), ctypes.c_size_t(shape.part)
+        if op == "all-reduce":
+            _checked_call(
+                nccl, "ncclAllReduce", send, receive, whole, UINT64, SUM, rank.comm, stream
+            )
+        elif op == "all-gather":
+            _checked_call(nccl, "ncclAllGather", send, receive, part, UINT64, rank.comm, stream)
+        else:
+            _checked_call(
+                nccl, "ncclReduceScatter", send, receive, part, UINT64, SUM, rank.comm, stream
+            )
+
+
+def _busbw_gbps(
+    nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape, seconds: float, teller: Teller
+) -> float:
+    """Return the median bus bandwidth, as nccl-tests counts it: the whole's bytes a second times
+    what a link carries of them.
+    """
+    first = ranks[0].card
+    samples: list[float] = []
+    ends_s = time.monotonic() + seconds
+    while time.monotonic() < ends_s or len(samples) < 3:
+        before = first.mark()
+        _start(nccl, op, ranks, shape)
+        samples.append(first.between_s(before, first.mark()))
+        for rank in ranks[1:]:
+            rank.card.wait()
+        teller.beat(op=op)
+    share = FACTORS[op] * (len(ranks) - 1) / len(ranks)
+    return round(share * 8 * shape.words / sorted(samples)[len(samples) // 2] / 1e9, 1)
+
+
+def _checked_call(nccl: Any, name: str, *arguments: Any) -> None:
+    code = int(getattr(nccl, name)(*arguments))
+    if code:
+        nccl.ncclGetErrorString.restype = ctypes.c_char_p
+        words = nccl.ncclGetErrorString(code)
+        raise NcclError(f"{name}: {words.decode('utf-8', 'replace') if words else code}")
+
+
+def transport(log: str) -> str:
+    """Return how NCCL's own log says that it sent: nvls, p2p, shm, net, the slowest of those it
+    named, or unknown.
+
+    >>> transport("x NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"), transport("")
+    ('p2p', 'unknown')
+    """
+    if NVLS.search(log):
+        return "nvls"
+    found = set(VIA.findall(log))
+    return next((way.lower() for way in ("NET", "SHM", "P2P") if way in found), "unknown")

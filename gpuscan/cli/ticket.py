@@ -1,0 +1,70 @@
+"""`gpuscan ticket`: what an RMA needs, from a report."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscan.cli.options import Output, given, one_of
+
+if TYPE_CHECKING:
+    from gpuscan.tickets.load import Case
+
+app = typer.Typer()
+
+
+@app.command()
+def ticket(
+    report: Annotated[
+        str,
+        typer.Argument(
+            metavar="[REPORT]",
+            help="what gpuscan run --format json printed, an evidence folder, or -",
+        ),
+    ] = "",
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            "--gpu",
+            metavar="SLOT",
+            help="the part: slot, address, UUID, serial, index",
+            callback=given("--gpu"),
+        ),
+    ] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", help="text, markdown, json", callback=one_of("text", "markdown", "json")
+        ),
+    ] = "text",
+    output: Output = None,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--state-dir", metavar="DIR", help="where the archive is", callback=given("--state-dir")
+        ),
+    ] = None,
+) -> None:
+    """Write what an RMA needs: serials, evidence, timeline, NVIDIA's policy; by default for the
+    part that needs most.
+    """
+    from gpuscan.cli.output import write
+    from gpuscan.tickets import load as ticketing
+
+    case = ticketing.opened(report, gpu or "") if report else newest_failing(state_dir or "")
+    write(ticketing.told(case, gpu or "", format_), output or "")
+
+
+def newest_failing(state_dir: str) -> "Case":
+    """Return the newest archived failing run of any machine, with its timeline; it says on
+    standard error which that is.
+    """
+    from gpuscan.errors import complain
+    from gpuscan.state import timeline
+    from gpuscan.tickets.load import Case
+
+    document, rows = timeline.newest_failing(state_dir)
+    run, host = document["run"], document["host"]
+    complain(
+        f"gpuscan: the newest failing run: {host.get('hostname') or 'a machine without a name'}, {run.get('started_at')}"
+    )
+    return Case(document, rows, timeline.holders(document))

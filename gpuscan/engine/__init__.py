@@ -1,0 +1,1 @@
+"""The judgement: checks and the stages from their results to a conclusion."""

@@ -1,0 +1,193 @@
+"""The past raises an action: a fault that is back after what was asked for has been done asks for
+the next step.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuscan import catalogue
+from gpuscan.engine.blame import Parts, blamed
+from gpuscan.engine.suite import Check
+from gpuscan.model import Fault, Node, Past, is_unread
+from gpuscan.model.outcome import WORK, Action, Finding, Result, Status
+
+DAY_S = 86400.0
+MOST_BACK_DAYS = 90.0  # no window is longer: what is older is for people to look at
+
+
+def marked(
+    results: Sequence[Result], checks: Mapping[str, Check], node: Node
+) -> tuple[Result, ...]:
+    """Note on each failure what tells it from other faults of its check, for those who will
+    compare with it.
+    """
+    return tuple(
+        _each(
+            result,
+            lambda finding, one=result: finding._replace(same=_same(one, finding, checks, node)),
+        )
+        for result in results
+    )
+
+
+def escalated(
+    results: Sequence[Result], checks: Mapping[str, Check], node: Node, parts: Parts
+) -> tuple[Result, ...]:
+    """Return the results with every failure that the past makes heavier moved up its ladder;
+    nothing is ever lowered.
+    """
+    past = node.past
+    if is_unread(past):
+        return tuple(results)
+    booted = node.host.boot_id
+    boot_id = "" if is_unread(booted) else booted
+    return tuple(
+        _each(
+            result,
+            lambda finding, one=result: _raised(
+                one, finding, checks[one.check], past, parts, boot_id
+            ),
+        )
+        for result in results
+    )
+
+
+def _each(result: Result, change: Any) -> Result:
+    if result.status is not Status.FAIL:
+        return result
+    changed = (
+        change(finding) if finding.severity is Status.FAIL else finding
+        for finding in result.findings
+    )
+    return result._replace(findings=tuple(changed))
+
+
+def _same(result: Result, finding: Finding, checks: Mapping[str, Check], node: Node) -> str:
+    """Return the values that make it this fault, as JSON: of an incident its code, else what the
+    check's mark names.
+    """
+    one = checks[result.check]
+    values = {
+        name: finding.observed if name == "observed" else _fact(one, result, node, name)
+        for name in one.mark.same
+    }
+    return json.dumps(values, default=str, sort_keys=True) if values else ""
+
+
+def _fact(one: Check, result: Result, node: Node, name: str) -> Any:
+    records = [node] if one.subject == "node" else getattr(node, f"{one.subject}s")
+    record: Any = next(
+        (r for r in records if f"{one.subject}:{getattr(r, 'label', '')}" == result.subject), node
+    )
+    for word in name.split("."):
+        record = record if is_unread(record) else getattr(record, word)
+    return None if is_unread(record) else record
+
+
+def _raised(
+    result: Result, finding: Finding, one: Check, past: Past, parts: Parts, boot_id: str
+) -> Finding:
+    ladder, window_days = _ladder(result, finding, one)
+    earlier = [
+        fault
+        for fault in past.faults
+        if _is_back(fault, result, finding, past.at_s - window_days * DAY_S, parts)
+    ]
+    steps: list[tuple[Action, Fault | None, str]] = [
+        (_next(ladder, Action(fault.action)), fault, work)
+        for fault in earlier
+        if (work := _done(fault, past, boot_id))
+    ]
+    if (
+        not past.runs
+    ):  # nobody knows what was there before: what is declared to have been done for it counts
+        declared = [tried for tried in past.tried if finding.action in WORK.get(tried.work, ())]
+        steps += [(_next(ladder, finding.action), None, f"the {tried.work}") for tried in declared]
+    kept: list[tuple[Action, Fault | None, str]] = [
+        (Action(fault.action), fault, "") for fault in earlier
+    ]  # what was asked for, and nobody has done yet
+    action, fault, work = max(
+        [*kept, *steps], key=lambda step: step[0].rank, default=(finding.action, None, "")
+    )
+    if action.rank <= finding.action.rank:
+        return finding
+    if finding.shared and action is Action.REPLACE:  # its cause is no part of this card
+        action = Action.INSPECT
+    return finding._replace(
+        action=action, message=f"{finding.message}; {_told(fault, work, past.at_s)}"
+    )
+
+
+def _ladder(result: Result, finding: Finding, one: Check) -> tuple[tuple[Action, ...], float]:
+    """Return the ladder of the code that an incident bears, where the catalogue has one, else its
+    check's.
+    """
+    if one.subject == "incident" and isinstance(finding.observed, int):
+        entry = catalogue.entry(
+            f"{result.subject.partition(':')[2].split(' ')[0].lower()}:{finding.observed}"
+        )
+        ladder = one.mark.ladder if entry.ladder is None else entry.ladder
+        return ladder, entry.window_days or one.mark.window_days
+    return one.mark.ladder, one.mark.window_days
+
+
+def _is_back(fault: Fault, result: Result, finding: Finding, since_s: float, parts: Parts) -> bool:
+    """Tell whether an earlier fault is this one: the same fault of one check, on one part, within
+    the window.
+    """
+    if fault.check != result.check or fault.same != finding.same or fault.at_s < since_s:
+        return False
+    blame = blamed(result, finding, parts)
+    if not blame:
+        return fault.subject == "node"
+    # by serial where both are known: another card in the same slot is another part
+    return any(
+        fault.serial == part.serial
+        if fault.serial and part.serial
+        else fault.subject == part.subject
+        for part in blame
+    )
+
+
+def _done(fault: Fault, past: Past, boot_id: str) -> str:
+    """Return what has carried out a fault's action since, in words, or nothing. A newer boot
+    proves no more than a reboot.
+    """
+    action = Action(fault.action)
+    works = [
+        tried
+        for tried in past.tried
+        if tried.at_s >= fault.at_s and action in WORK.get(tried.work, ())
+    ]
+    if works:
+        return f"the {works[-1].work}{' that the BMC logged' if works[-1].source == 'SEL' else ''}"
+    rebooted = boot_id and fault.boot_id and boot_id != fault.boot_id
+    return "a reboot" if rebooted and action in WORK["reboot"] else ""
+
+
+def _next(ladder: Sequence[Action], action: Action) -> Action:
+    """Return the step above an action on its ladder; whoever is not on it, or at its end, stays."""
+    return (
+        next((step for step in ladder if step.rank > action.rank), action)
+        if action in ladder
+        else action
+    )
+
+
+def _told(fault: Fault | None, work: str, now_s: float) -> str:
+    if fault is None:
+        return f"{work} has not mended it"
+    days = (now_s - fault.at_s) / DAY_S
+    when = (
+        f"{days:.0f} days ago"
+        if days >= 1.5
+        else f"{days * 24:.0f} hours ago"
+        if days * 24 >= 1.5
+        else "earlier"
+    )
+    return (
+        f"it was there {when}, and {work} has not mended it"
+        if work
+        else f"it was there {when}, when {fault.action} was asked for"
+    )

@@ -1,0 +1,303 @@
+"""Judging one recording as the user wants it: which checks, which profile, which cards."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gpuscan import __version__, collectors, profile
+from gpuscan.engine import suite
+from gpuscan.engine.measurements import measured
+from gpuscan.engine.verdict import Case, judge
+from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.files import bundled
+from gpuscan.model import Node, is_unread
+from gpuscan.model.outcome import EXIT_INCOMPLETE, FAILED, LEVELS, Report, Status
+from gpuscan.pci import pci_address
+from gpuscan.recording import Recording
+
+AUTO = "auto"
+WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all cards
+COUNTING = ("inventory.card_count", "inventory.counted_alike")
+SLOTS = "inventory.every_slot_is_filled"
+MOST_NAMED = 5
+CARDS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
+ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
+
+
+class Wanted(NamedTuple):
+    """What to judge by: profile and settings, selectors of checks, cards, further folders of
+    checks.
+    """
+
+    profile: str = AUTO
+    settings: Sequence[str] = ()
+    only: Sequence[str] = ()
+    skip: Sequence[str] = ()
+    gpus: str = ""
+    checks: Sequence[str] = ()
+    busy: bool = False
+
+
+class Plan(NamedTuple):
+    """A judgement prepared before the machine is touched, so that a typing error costs no scan."""
+
+    checks: tuple[suite.Check, ...]
+    skipped: frozenset[str]
+    named: profile.Profile | None
+    want: Wanted
+
+
+def busy(context: str) -> bool:
+    """Return whether `--context` says that jobs run on the node."""
+    if context not in ("idle", "busy"):
+        raise UsageError(f"--context {context}: a node is idle (drained) or busy (jobs run on it)")
+    return context == "busy"
+
+
+def all_checks(folders: Sequence[str] = ()) -> tuple[suite.Check, ...]:
+    """Return the bundled checks and those of further folders."""
+    return suite.load([bundled("checks"), *folders])
+
+
+def prepare(want: Wanted) -> Plan:
+    """Load and select what is wanted; raises GpuscanError for whatever does not exist."""
+    checks, skipped = suite.select(all_checks(want.checks), want.only, want.skip)
+    named = None if want.profile == AUTO else profile.load(want.profile, want.settings)
+    if named is not None and not want.only:
+        refuse_unknown_checks(named, checks)
+    return Plan(checks, skipped, named, want)
+
+
+def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check]) -> None:
+    """Raise ProfileError where a profile speaks of a check that there is not."""
+    known = [one.id for one in checks]
+    strangers = [
+        name for name in (*named.data["skip"], *named.data["optional"]) if name not in known
+    ]
+    if strangers:
+        raise ProfileError(
+            f"profile {named.name}: no check is called {strangers[0]}: {near_misses(strangers[0], known, 'checks')}"
+        )
+
+
+def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
+    """Return what a recording is to say of the profile that it is judged by: its name, and its
+    data where no name has them.
+    """
+    chosen, _ = profile_of(recording, collectors.node(recording), plan)
+    if not chosen.vouches and not plan.want.settings:
+        # nothing vouched for this machine: whoever judges it again shall look for a profile again
+        return {}
+    if (
+        chosen.vouches
+        and not plan.want.settings
+        and plan.want.profile in (AUTO, chosen.name)
+        and profile.is_bundled(chosen.name)
+    ):
+        return {"profile": chosen.name}
+    return {"profile": chosen.name, "expectations": dict(chosen.data), "vouches": chosen.vouches}
+
+
+def judged(
+    recording: Recording, file: str, plan: Plan, beside: Callable[[Node], Node] = lambda node: node
+) -> Report:
+    """Return the report on a recording, that of *file* or of a live scan (empty).
+
+    *beside* adds to the node what is known of it from elsewhere: an earlier recording, an import.
+    """
+    node = beside(collectors.node(recording))
+    chosen, note = profile_of(recording, node, plan)
+    if not plan.want.only:
+        refuse_unknown_checks(chosen, plan.checks)
+    notes = [note, *collectors.notes(recording)]
+    if "imported" in recording.meta:
+        chosen = _of_a_part(recording, node, chosen)
+        notes += _on_import(recording)
+    if plan.want.gpus:
+        node, chosen, told = _restricted(node, chosen, plan.want.gpus)
+        notes.append(told)
+    if recording.meta.get("synthetic"):
+        notes.append("this recording is synthetic")
+    if "ended_by_signal" in recording.meta:
+        notes.append(
+            f"the scan was ended by signal {recording.meta['ended_by_signal']}: this report is partial"
+        )
+    run = {
+        "gpuscan_version": __version__,
+        "profile": {"name": chosen.name, "vouches": chosen.vouches, "chosen": note},
+    }
+    run |= _circumstances(recording, file, plan.want)
+    case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy)
+    report = judge(case)._replace(measurements=measured(node))
+    if "imported" in recording.meta:
+        report = _relative(report, node)
+    if report.exit_code >= FAILED:
+        report = report._replace(notes=(*report.notes, *_on_history(node, file)))
+    return _partial(report) if "ended_by_signal" in recording.meta else report
+
+
+def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> profile.Profile:
+    """Leave out what counts cards where an input does not list them all: a card that it does not
+    speak of is not missing.
+    """
+    known_by = (
+        set() if is_unread(node.gpus) else {":" in gpu.address for gpu in node.gpus}
+    )  # address or index
+    if any(key in recording for key in WHOLE) and len(known_by) < 2:
+        return chosen
+    absent = dict.fromkeys((*COUNTING, SLOTS), "this input does not list every card")
+    return chosen._replace(data={**chosen.data, "skip": {**chosen.data["skip"], **absent}})
+
+
+def _on_import(recording: Recording) -> list[str]:
+    unknown = [name for name in recording.meta["imported"].get("unrecognised", ()) if name]
+    more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+    return (
+        [f"not recognised, and not judged: {', '.join(unknown[:MOST_NAMED])}{more}"]
+        if unknown
+        else []
+    )
+
+
+def _relative(report: Report, node: Node) -> Report:
+    """Ports that are all Ethernet leave no check a subject, and nothing wrong; any other input of
+    which nothing passed is none.
+    """
+    unknown = any(result.status is Status.UNKNOWN for result in report.results)
+    if (
+        report.exit_code != EXIT_INCOMPLETE
+        or unknown
+        or is_unread(node.ethernet_ports)
+        or not node.ethernet_ports
+    ):
+        return report
+    return report._replace(verdict="pass", exit_code=0, complete=True)
+
+
+def _on_history(node: Node, file: str) -> list[str]:
+    """Say where nothing is known of the past: then no fault can be told from one that is back."""
+    if is_unread(node.past):
+        return (
+            []
+            if file or node.past.kind != "not-recorded"
+            else ["no history is asked: a fault that is back looks like a new one"]
+        )
+    return (
+        []
+        if node.past.runs
+        else ["this is the first run that is stored: a fault that is back looks like a new one"]
+    )
+
+
+def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
+    meta = recording.meta
+    return {
+        "started_at": _utc(meta.get("made_at")),
+        "duration_s": meta.get("duration_s"),
+        "level": level_of(recording),
+        "recording": os.fsencode(file).decode("utf-8", "surrogateescape")
+        or None,  # readable whatever the locale is
+        "synthetic": bool(meta.get("synthetic")),
+        "context": "busy" if want.busy else "idle",
+        "drill": meta.get("drill") is True,
+        "ended_by_signal": meta.get("ended_by_signal"),
+        "scope": list(recording.scope) if not want.gpus else [f"gpus: {want.gpus}"],
+        "selected": list(want.only),
+        "limited_to": _limits(recording, want),
+    }
+
+
+def level_of(recording: Recording) -> str:
+    """Return the level at which the recording's cards were exercised."""
+    level = recording.meta.get("level")
+    return str(level) if level in LEVELS else LEVELS[0]
+
+
+def _limits(recording: Recording, want: Wanted) -> list[str]:
+    """Return in words what keeps a judgement from being one of the whole node."""
+    limits = [
+        f"--{word} {selector}"
+        for word, given in (("only", want.only), ("skip", want.skip))
+        for selector in given
+    ]
+    limits += [f"--gpus {want.gpus}"] if want.gpus else []
+    limits += (
+        ["a drill: tests were changed on purpose"] if recording.meta.get("drill") is True else []
+    )
+    if "imported" in recording.meta:
+        return limits + list(recording.meta["imported"]["kinds"])
+    if not recording.covers(CARDS):
+        limits.append(str(recording.meta.get("fragment") or "a recording without cards"))
+    return limits
+
+
+def _utc(seconds: Any) -> str | None:
+    return (
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+        if isinstance(seconds, (int, float))
+        else None
+    )
+
+
+def _partial(report: Report) -> Report:
+    """A scan that was cut short proves faults, but never health."""
+    if report.exit_code == 0:
+        report = report._replace(verdict="incomplete", exit_code=EXIT_INCOMPLETE)
+    return report._replace(complete=False)
+
+
+def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:
+    """Return the profile that a recording is judged by, and a sentence on why."""
+    if plan.named is not None:
+        return plan.named, f"profile {plan.named.name}"
+    own = recording.meta.get("profile")
+    if "expectations" in recording.meta:
+        kept = profile.given(str(own or ""), recording.meta["expectations"], plan.want.settings)
+        vouches = recording.meta.get("vouches", True) is True
+        return kept._replace(vouches=vouches), f"profile {own}, kept in the recording"
+    if own:
+        if (
+            str(own) not in profile.known_names()
+        ):  # a name only: a recording is data and must not point at files
+            raise ProfileError(
+                f"profile {own}, named in the recording, is not known here: name one with --profile"
+            )
+        return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
+    if "fragment" in recording.meta:
+        return profile.load(
+            profile.BASE, plan.want.settings
+        ), f"{recording.meta['fragment']} is judged without expectations"
+    return profile.choose(node, plan.want.settings)
+
+
+def _restricted(
+    node: Node, chosen: profile.Profile, gpus: str
+) -> tuple[Node, profile.Profile, str]:
+    total = 0 if is_unread(node.gpus) else len(node.gpus)
+    node = profile.only_gpus(node, cards_named(gpus))
+    data = {
+        **chosen.data,
+        "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves cards out")},
+    }
+    return (
+        node,
+        chosen._replace(data=data),
+        f"{len(node.gpus)} of {total} cards are judged (--gpus)",
+    )
+
+
+def cards_named(gpus: str) -> list[str]:
+    """Split the list that `--gpus` was given; PCI addresses may be in upper case, with a long
+    domain or with none.
+
+    >>> cards_named("00000000:1B:00.0, 1b:00.0, SXM2")
+    ['0000:1b:00.0', '0000:1b:00.0', 'SXM2']
+    """
+    names = [name.strip() for name in gpus.split(",")]
+    addresses = [name if name.count(":") > 1 else f"0000:{name}" for name in names]
+    return [
+        pci_address(address) if ADDRESS.fullmatch(name) else name
+        for name, address in zip(names, addresses, strict=True)
+    ]

@@ -1,0 +1,137 @@
+"""What was measured on the parts, judged or not: numbers with their unit, for trends over many
+reports.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuscan.model import BurnTest, Node, Rate, is_unread
+
+GPU = (
+    ("temperature.core_c", "C"),
+    ("temperature.memory_c", "C"),
+    ("power.usage_w", "W"),
+    ("power.limit_w", "W"),
+    ("performance_state", "P-state"),
+    ("pcie.generation", "generation"),
+    ("pcie.width", "lanes"),
+    ("pcie.replays.total", "replays"),
+    ("ecc_errors.corrected_aggregate", "errors"),
+    ("ecc_errors.uncorrected_aggregate", "errors"),
+    ("remapped_rows.correctable", "rows"),
+    ("remapped_rows.uncorrectable", "rows"),
+)
+PORT = (("rate_gbps", "Gb/s"), ("link_downed.total", "times"), ("symbol_errors.total", "errors"))
+LOAD = {
+    "core_c": "C",
+    "memory_c": "C",
+    "power_w": "W",
+    "most_power_w": "W",
+    "sm_clock_mhz": "MHz",
+    "hw_slowdown": "share",
+    "hw_thermal": "share",
+    "sw_thermal": "share",
+    "power_brake": "share",
+    "power_cap": "share",
+    "pcie_generation": "generation",
+    "pcie_width": "lanes",
+    "sm_active": "share",
+    "tensor_active": "share",
+    "dram_active": "share",
+}
+UNITS = {
+    "tflops": "TFLOP/s",
+    "gbps": "GB/s",
+    "us": "us",
+    "ms": "ms",
+    "s": "s",
+    "c": "C",
+    "w": "W",
+    "mhz": "MHz",
+    "percent": "%",
+}
+BURNIN = "burnin."
+AGAIN = ".again"
+
+
+def measured(node: Node) -> tuple[dict[str, Any], ...]:
+    """Return name, value, unit and subject of each; what was not read is left out here and told
+    among the blind spots.
+
+    What a burn-in measured comes with its test and card, and the card at the other end where there
+    is one.
+    """
+    kinds = (("gpu", node.gpus, GPU), ("port", node.ports, PORT))
+    rows = [
+        row
+        for kind, records, facts in kinds
+        if not is_unread(records)
+        for row in _rows(kind, records, facts)
+    ]
+    tests = () if is_unread(node.tests) else node.tests
+    return (*rows, *(row for test in tests for row in _burnt(test)))
+
+
+def _rows(
+    kind: str, records: tuple[Any, ...], facts: tuple[tuple[str, str], ...]
+) -> Iterator[dict[str, Any]]:
+    for record in records:
+        for fact, unit in facts:
+            value = record
+            for name in fact.split("."):
+                value = value if is_unread(value) else getattr(value, name)
+            if not is_unread(value):
+                yield {
+                    "name": fact,
+                    "value": value,
+                    "unit": unit,
+                    "subject": f"{kind}:{record.label}",
+                    "address": record.address,
+                }
+
+
+def _burnt(test: BurnTest) -> Iterator[dict[str, Any]]:
+    """Yield what one test of the burn-in measured; its label, its card and the other card are
+    always known.
+    """
+    of: dict[str, Any] = {
+        "subject": f"test:{test.label}",
+        "address": test.address,
+        "test": _name(test),
+        "card": test.card,
+    }
+    of |= {"to": test.to} if test.to else {}
+    for name, value, unit in _numbers(test):
+        if not is_unread(value):
+            yield {"name": f"{BURNIN}{name}", "value": value, "unit": unit, **of}
+
+
+def _name(test: BurnTest) -> str:
+    """Return the test's own name: what is left of its label without the cards."""
+    name = test.label.removeprefix(f"{test.card} ")
+    return name.removesuffix(f" {test.to}") if test.to else name
+
+
+def _numbers(test: BurnTest) -> Iterator[tuple[str, Any, str]]:
+    yield "seconds", test.seconds, "s"
+    what = "operations" if is_unread(test.what) else test.what or "operations"
+    yield "operations", test.operations, what
+    yield "mismatches", test.mismatches, what if test.kind == "tool" else "words"
+    for rate in () if is_unread(test.rates) else test.rates:
+        yield rate.label, rate.value, unit_of(rate)
+        yield from ((f"{rate.label}{AGAIN}", again, unit_of(rate)) for again in rate.again)
+    if not is_unread(test.load):
+        for name, unit in LOAD.items():
+            yield name, getattr(test.load, name), unit
+
+
+def unit_of(rate: Rate) -> str:
+    """Return the unit that a rate's label ends in; InfiniBand's are in gigabits, and a collective's
+    bare label means GB/s.
+
+    >>> unit_of(Rate("gemm_bf16_tflops", 699.1, (), 0.0)), unit_of(Rate("ib_write_gbps", 392.0, (), 0.0))
+    ('TFLOP/s', 'Gb/s')
+    """
+    if rate.label.startswith("ib_") and rate.label.endswith("gbps"):
+        return "Gb/s"
+    return UNITS.get(rate.label.rpartition("_")[2], "GB/s")

@@ -1,0 +1,111 @@
+"""`nvidia-smi -L`, `nvidia-smi nvlink -s` and `-e`, `nvidia-smi topo -m`: lists that name cards by
+index and UUID.
+"""
+
+import re
+
+from gpuscan.importers import smi_words
+from gpuscan.importers.part import TOLD_CARDS, Part, answer, by_index
+from gpuscan.importers.smi_query import INIT
+from gpuscan.recording import Reading
+
+CARD = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
+LINK = re.compile(r"^\s*Link (\d+): (.*?)\s*$")
+ERRORS = re.compile(r"(Replay|Recovery|CRC) Errors: (\d+)")
+RATE = re.compile(r"([\d.]+) GB/s")
+DEAD = "all links are inActive"
+FIELDS = {"Replay": 161, "Recovery": 162, "CRC": 163}
+ROW = re.compile(r"^GPU(\d+)\s")
+STATE, SPEED, COUNT = 165, 164, 91
+
+
+class Links:
+    """What was told of one card's links: their fields by number, and whether all were said to be
+    inactive.
+    """
+
+    def __init__(self) -> None:
+        self.fields: dict[tuple[int, int], int] = {}
+        self.dead = False
+
+    def numbers(self) -> int:
+        """Return how many links were told of."""
+        return max((number for _, number in self.fields), default=-1) + 1
+
+
+def listed(part: Part) -> list[Reading]:
+    """Return the cards of `-L` and of `nvlink`, and their links."""
+    words: dict[str, dict[str, str]] = {}
+    links: dict[str, Links] = {}
+    card = ""
+    for line in part.text.splitlines():
+        if hit := CARD.match(line):
+            card = by_index(hit[1])
+            words[card] = {"name": hit[2], "index": hit[1], **({"uuid": hit[3]} if hit[3] else {})}
+            links[card] = Links()
+        elif card and DEAD in line:
+            links[card].dead = True
+        elif card and (hit := LINK.match(line)):
+            _note(links[card], int(hit[1]), hit[2])
+    if not words:
+        return []
+    found = [reading for name, told in words.items() for reading in smi_words.readings(name, told)]
+    most = max(one.numbers() for one in links.values())
+    found += [reading for name, one in links.items() for reading in _of_links(name, one, most)]
+    whole = not re.search(r"(?:\s-i|--id)[ =]\d", part.command) and list(words) == [
+        by_index(n) for n in range(len(words))
+    ]
+    count = (
+        [answer("nvml:nvmlDeviceGetCount()", len(words))]
+        if whole and not any(one.fields or one.dead for one in links.values())
+        else []
+    )
+    return [answer(INIT, True), *count, answer(TOLD_CARDS, list(words)), *found]
+
+
+def _note(links: Links, number: int, said: str) -> None:
+    if hit := ERRORS.match(said):
+        links.fields[FIELDS[hit[1]], number] = int(hit[2])
+    elif hit := RATE.match(said):
+        links.fields[STATE, number], links.fields[SPEED, number] = 1, round(float(hit[1]) * 1000)
+    elif "inactive" in said.lower():
+        links.fields[STATE, number] = 0
+
+
+def _of_links(card: str, links: Links, most: int) -> list[Reading]:
+    """A card of which all links are said to be inactive has as many as its siblings; alone, it may
+    well have none.
+    """
+    if links.dead:
+        links.fields = {(STATE, number): 0 for number in range(most)}
+    if not links.fields and not links.dead:
+        return []
+    field = "nvml:nvmlDeviceGetFieldValues({},{},{})"
+    head = answer(field.format(card, COUNT, 0), links.numbers())
+    return [
+        head,
+        *(
+            answer(field.format(card, code, number), value)
+            for (code, number), value in links.fields.items()
+        ),
+    ]
+
+
+def topology(part: Part) -> list[Reading]:
+    """Return the cards that the matrix has a row of, and the matrix as it is."""
+    cards = [by_index(hit[1]) for line in part.text.splitlines() if (hit := ROW.match(line))]
+    handles = [
+        reading
+        for n, card in enumerate(cards)
+        for reading in smi_words.readings(card, {"index": str(n)})
+    ]
+    return (
+        [
+            answer(INIT, True),
+            answer(TOLD_CARDS, cards),
+            answer("run:nvidia-smi topo -m", part.text),
+            *handles,
+        ]
+        if cards
+        else []
+    )

@@ -1,0 +1,131 @@
+"""`nvidia-smi -q -x`: the same as -q in XML, with other names."""
+
+import re
+from contextlib import suppress
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+from gpuscan.importers import smi_query, smi_words
+from gpuscan.importers.part import Part
+from gpuscan.pci import pci_address
+from gpuscan.recording import Reading
+
+FACTS = {
+    "product_name": "name", "uuid": "uuid", "serial": "serial", "minor_number": "minor", "module_id": "module",
+    "board_part_number": "part_number", "vbios_version": "vbios", "inforom_version/img_version": "inforom",
+    "gsp_firmware_version": "gsp", "pci/pci_device_id": "device_id", "pci/pci_base_class": "class",
+    "pci/pci_sub_class": "subclass", "fb_memory_usage/total": "memory", "current_ecc": "ecc", "pending_ecc": "ecc_pending",
+    "current_mig": "mig", "pending_mig": "mig_pending", "persistence_mode": "persistence", "compute_mode": "compute_mode",
+    "sram_threshold_exceeded": "sram_threshold", "volatile/sram_uncorrectable_parity": "v_sram_parity",
+    "volatile/sram_uncorrectable_secded": "v_sram_secded", "aggregate/sram_uncorrectable_parity": "a_sram_parity",
+    "aggregate/sram_uncorrectable_secded": "a_sram_secded", "volatile/sram_uncorrectable": "v_sram_unc",
+    "aggregate/sram_uncorrectable": "a_sram_unc", "volatile/sram_correctable": "v_sram_cor",
+    "aggregate/sram_correctable": "a_sram_cor", "volatile/dram_uncorrectable": "v_dram_unc",
+    "aggregate/dram_uncorrectable": "a_dram_unc", "volatile/dram_correctable": "v_dram_cor",
+    "aggregate/dram_correctable": "a_dram_cor", "volatile/double_bit/total": "v_unc", "aggregate/double_bit/total": "a_unc",
+    "volatile/single_bit/total": "v_cor", "aggregate/single_bit/total": "a_cor", "sram_l2": "sram_l2", "sram_sm": "sram_sm",
+    "sram_microcontroller": "sram_mcu", "sram_pcie": "sram_pcie", "sram_other": "sram_other",
+    "channel_repair_pending": "channel_repair", "tpc_repair_pending": "tpc_repair", "unrepairable_memory": "unrepairable",
+    "remapped_row_corr": "rows_correctable", "remapped_row_unc": "rows_uncorrectable", "remapped_row_pending": "rows_pending",
+    "remapped_row_failure": "rows_failed", "row_remapper_histogram_max": "bank_max", "row_remapper_histogram_high": "bank_high",
+    "row_remapper_histogram_partial": "bank_partial", "row_remapper_histogram_low": "bank_low",
+    "row_remapper_histogram_none": "bank_none", "multiple_single_bit_retirement/retired_count": "pages_single",
+    "double_bit_retirement/retired_count": "pages_double", "pending_blacklist": "pages_pending",
+    "pending_retirement": "pages_pending", "gpu_recovery_action": "recovery", "fabric/state": "fabric",
+    "fabric/status": "fabric_status", "health/bandwidth": "fabric_bandwidth",
+    "health/route_recovery_in_progress": "fabric_recovery", "health/route_unhealthy": "fabric_route",
+    "health/access_timeout_recovery": "fabric_timeout", "health/incorrect_configuration": "fabric_mistake",
+    "performance_state": "pstate", "current_link_width": "width", "max_link_width": "width_max",
+    "pcie_gen/current_link_gen": "generation", "pcie_gen/max_link_gen": "generation_max",
+    "pcie_gen/max_device_link_gen": "generation_own", "replay_counter": "replays",
+    "gpu_power_readings/instant_power_draw": "power", "gpu_power_readings/power_draw": "power",
+    "gpu_power_readings/current_power_limit": "power_limit", "gpu_power_readings/default_power_limit": "power_default",
+    "power_readings/power_draw": "power", "power_readings/power_limit": "power_limit",
+    "power_readings/default_power_limit": "power_default", "temperature/gpu_temp": "core_c", "temperature/memory_temp": "memory_c",
+    "gpu_temp_slow_threshold": "slowdown_c", "gpu_temp_max_mem_threshold": "memory_max_c", "utilization/gpu_util": "busy",
+    "utilization/memory_util": "busy_memory",
+}  # fmt: skip
+REASONS = {  # behind clocks_event_reason_ or clocks_throttle_reason_
+    "gpu_idle": "idle", "applications_clocks_setting": "applications", "sw_power_cap": "power_cap", "hw_slowdown": "hw",
+    "sync_boost": "sync", "sw_thermal_slowdown": "sw_thermal", "hw_thermal_slowdown": "hw_thermal",
+    "hw_power_brake_slowdown": "brake", "display_clocks_setting": "display",
+}  # fmt: skip
+NODE = {
+    "driver_version": "Driver Version",
+    "cuda_version": "CUDA Version",
+    "attached_gpus": "Attached GPUs",
+}
+REASON = re.compile(r"clocks_(?:event|throttle)_reason_(\w+)")
+
+
+def readings(part: Part) -> list[Reading]:
+    """Return the readings of every card; XML that was cut off gives what came before."""
+    root = _root(part.text)
+    node = [
+        reading
+        for tag, path in NODE.items()
+        for reading in smi_query.of_node(path, root.findtext(tag) or "N/A")
+    ]
+    cards = {
+        pci_address(str(gpu.get("id"))): gpu
+        for gpu in root.iter("gpu")
+        if _is_address(gpu.get("id"))
+    }
+    if not cards and not node:
+        return []
+    by_card = {card: smi_words.readings(card, _words(gpu)) for card, gpu in cards.items()}
+    return smi_query.whole(node, by_card, part.command)
+
+
+def _is_address(name: str | None) -> bool:
+    return smi_query.CARD.match(f"GPU {name}") is not None
+
+
+def _root(text: str) -> Tree.Element:
+    """Parse as far as it goes; entities are none of this format, and a document that declares some
+    is refused.
+    """
+    if "<!ENTITY" in text:
+        return Tree.Element("none")
+    parser: Any = Tree.XMLPullParser(events=("start",))
+    with suppress(Tree.ParseError, ValueError):
+        parser.feed(text[text.index("<") :].encode("utf-8", "replace"))
+    root: Any = None
+    with suppress(Tree.ParseError):
+        for _, element in parser.read_events():
+            root = element if root is None else root
+    return Tree.Element("none") if root is None else root
+
+
+def _words(gpu: Tree.Element) -> dict[str, str]:
+    words: dict[str, str] = {}
+    for path, text in _leaves(gpu, ()):
+        tags = path.split("/")
+        ends = ["/".join(tags[n:]) for n in range(len(tags))]
+        reason = REASON.fullmatch(tags[-1])
+        fact = (
+            f"reason_{REASONS.get(reason[1], '')}"
+            if reason
+            else next((FACTS[end] for end in ends if end in FACTS), "")
+        )
+        if fact:
+            words.setdefault(fact, text)
+    processes = gpu.find("processes")
+    if processes is not None:
+        programs = processes.iter("process_info")
+        words["programs"] = " ".join(
+            p.findtext("pid", "") for p in programs if p.findtext("type") in smi_query.COMPUTES
+        )
+    return words
+
+
+def _leaves(element: Tree.Element, above: tuple[str, ...]) -> list[tuple[str, str]]:
+    found = []
+    for child in element:
+        if child.tag in ("processes", "supported_clocks"):
+            continue
+        here = (*above, child.tag)
+        found += (
+            _leaves(child, here) if len(child) else [("/".join(here), (child.text or "").strip())]
+        )
+    return found

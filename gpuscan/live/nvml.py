@@ -1,0 +1,195 @@
+"""What NVML says, through nvidia-ml-py: calls by name, field values in batches, cards by PCI
+address.
+"""
+
+import ctypes
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pynvml
+
+from gpuscan.live.child import Answer, Places
+from gpuscan.live.gpm import Gpm
+from gpuscan.live.keys import INIT, card_of, parse_key
+from gpuscan.live.library import find_library
+
+FIELD_VALUES = "nvmlDeviceGetFieldValues"
+C2C_FIELDS = frozenset(
+    map(str, (170, 171, 172, 231, 232, 233, 234))
+)  # in a batch they turn others into 0.0
+KINDS = {
+    3: "not-supported",
+    4: "no-permission",
+    6: "not-found",
+    9: "not-found",
+    10: "timed-out",
+    12: "not-found",
+    13: "not-found",
+    15: "lost",
+    16: "reset-required",
+    # the operating system, as a container's device rules, keeps the card from us
+    17: "no-permission",
+    18: "not-found",
+    25: "not-supported",  # this driver knows an older version of the structure
+    26: "not-supported",
+    28: "not-found",
+}
+STRUCTURES = {  # these fill a structure that the caller brings
+    "nvmlDeviceGetSramEccErrorStatus": "c_nvmlEccSramErrorStatus_v1_t",
+    "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfoV_t",
+}
+FORMS = (
+    "dVal",
+    "uiVal",
+    "ulVal",
+    "ullVal",
+    "sllVal",
+    "siVal",
+    "usVal",
+)  # of a field's value, by its type
+
+
+class NvmlReader:
+    """Answers calls; after one that waited for a card's firmware, that card is asked nothing more."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.handles: dict[str, Any] = {}
+        self.started = False
+        self.silent: dict[str, str] = {}
+        self.gpm = Gpm()
+
+    def batches(self, keys: list[str]) -> Iterator[list[str]]:
+        """Yield the keys one by one, but the field values of one card together."""
+        batch: list[str] = []
+        for key in keys:
+            if batch and not (_batch_of(key) and _batch_of(key) == _batch_of(batch[0])):
+                yield batch
+                batch = []
+            batch.append(key)
+        if batch:
+            yield batch
+
+    def answer(self, batch: list[str]) -> list[Answer]:
+        """Return the answers to one call; an NVML error is the answer of each key in it."""
+        address = card_of(batch[0])
+        if address in self.silent:
+            return [(key, None, ("blocked-behind", self.silent[address], None)) for key in batch]
+        start_s = time.monotonic()
+        try:
+            return self._ask(address, batch)
+        except pynvml.NVMLError as error:
+            code = int(error.value)
+            return [(key, None, (KINDS.get(code, "garbled"), str(error), code)) for key in batch]
+        finally:
+            took_s = time.monotonic() - start_s
+            if address and took_s > self.places.slow_s:
+                self.silent[address] = f"not asked: {batch[0]} took {took_s:.1f} s"
+
+    def _ask(self, address: str, batch: list[str]) -> list[Answer]:
+        name, arguments = parse_key(batch[0])
+        self.start()
+        if name == FIELD_VALUES:
+            pairs = [tuple(map(int, parse_key(key)[1][1:])) for key in batch]
+            values = pynvml.nvmlDeviceGetFieldValues(self.handle(address), pairs)
+            return [_field(key, value) for key, value in zip(batch, values, strict=True)]
+        return [(batch[0], self.call(name, address, arguments), None)]
+
+    def start(self) -> None:
+        """Initialise NVML once; a library of a driver root is loaded first, so that its name is
+        taken.
+        """
+        if self.started:
+            return
+        library = find_library(self.places.driver_root)
+        if library:
+            try:
+                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+            except OSError:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND) from None
+        pynvml.nvmlInit()
+        self.started = True
+
+    def handle(self, address: str) -> Any:
+        """Open a card by its PCI address, once."""
+        if address not in self.handles:
+            self.handles[address] = pynvml.nvmlDeviceGetHandleByPciBusId(address.encode("ascii"))
+        return self.handles[address]
+
+    def call(self, name: str, address: str, arguments: list[str]) -> Any:
+        """Call one function of NVML and return its result as JSON data."""
+        if f"nvml:{name}()" == INIT:
+            return True
+        if name == "nvmlGpmMetricsGet":
+            return self.gpm.since_last(address, self.handle(address))
+        if name == "nvmlDeviceGetHandleByPciBusId":
+            return self.handle(address) is not None
+        function = getattr(pynvml, name, None)
+        if function is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        if name == "nvmlDeviceGetHandleByIndex":
+            return _address(pynvml.nvmlDeviceGetPciInfo(function(int(arguments[0]))).busId)
+        if name in STRUCTURES:
+            filled = getattr(pynvml, STRUCTURES[name])()
+            function(self.handle(address), ctypes.byref(filled))
+            return as_json(filled)
+        if address:
+            return as_json(function(self.handle(address), *map(int, arguments[1:])))
+        return as_json(function(*map(int, arguments)))
+
+
+def _batch_of(key: str) -> str:
+    """Return the batch that a key is part of: a card's field values, those of its C2C links apart;
+    or nothing.
+    """
+    name, arguments = parse_key(key)
+    if name != FIELD_VALUES:
+        return ""
+    return f"{arguments[0]} C2C" if arguments[1] in C2C_FIELDS else arguments[0]
+
+
+def _field(key: str, value: Any) -> Answer:
+    """Return one field's answer. On drivers that lack a field its code is "invalid argument"."""
+    code = int(value.nvmlReturn)
+    if code:
+        kind = (
+            "not-supported"
+            if code == pynvml.NVML_ERROR_INVALID_ARGUMENT
+            else KINDS.get(code, "garbled")
+        )
+        return key, None, (kind, str(pynvml.NVMLError(code)), code)
+    if value.valueType >= len(FORMS):
+        return key, None, ("garbled", f"value type {value.valueType}", None)
+    return key, getattr(value.value, FORMS[value.valueType]), None
+
+
+def _address(bus_id: Any) -> str:
+    text = bus_id.decode("ascii") if isinstance(bus_id, bytes) else str(bus_id)
+    domain, _, rest = text.lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def as_json(value: Any) -> Any:
+    """Return what pynvml gave as JSON data: structures as dicts without their version, byte
+    strings as text.
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, ctypes.Array) and value._type_ is ctypes.c_ubyte:
+        return bytes(value).hex()
+    if hasattr(value, "_fields_"):
+        return {
+            field[0]: as_json(getattr(value, field[0]))
+            for field in value._fields_
+            if field[0] != "version"
+        }
+    if hasattr(value, "value"):
+        return as_json(value.value)
+    if hasattr(value, "__dict__") and not hasattr(
+        value, "__len__"
+    ):  # pynvml's own copies of structures
+        return {name: as_json(item) for name, item in vars(value).items()}
+    return [as_json(item) for item in value]

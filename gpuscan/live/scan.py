@@ -1,0 +1,87 @@
+"""A live scan: plan, read, plan again with what is now known, until nothing more is wanted."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+
+from gpuscan import __version__, collectors
+from gpuscan.errors import UsageError
+from gpuscan.live import process as source
+from gpuscan.live.supervisor import Guard, Limits, Options
+from gpuscan.recording import Recording
+
+
+def scan(
+    children: Mapping[str, source.Child],
+    options: Options,
+    waiting: Callable[[str, float], None],
+    cards: Collection[str] = (),
+    *,
+    cables: bool = False,
+    keys: Collection[str] = (),
+) -> Recording:
+    """Read this machine and return its recording.
+
+    *children* are readers forked earlier; *waiting* is told of a key that takes long; *cards*
+    limits NVML to these PCI addresses, so that a card that hangs need not be touched; *cables*
+    reads the far end of each port, too; *keys*, if any, are all that is read.
+    """
+    started = time.time()
+    meta = {
+        "gpuscan_version": __version__,
+        "made_at": round(started, 3),
+        **({"cables": True} if cables else {}),
+    }
+    recording = Recording(meta, collectors.scope(cables=cables))
+    guard = Guard(children, options, waiting)
+    try:
+        while wanted := [
+            key
+            for key in keys or collectors.plan(recording)
+            if key not in recording and _asked(key, cards)
+        ]:
+            for reading in guard.read(wanted):
+                recording.add(reading)
+        if not source.caught:
+            for reading in guard.read(_again(recording)):
+                recording.add(reading)
+    finally:
+        guard.close()
+    recording.meta["duration_s"] = round(time.time() - started, 3)
+    if source.caught:
+        recording.meta["ended_by_signal"] = int(source.caught[0])
+    return recording
+
+
+def _asked(key: str, cards: Collection[str]) -> bool:
+    return (
+        not cards
+        or not key.startswith("nvml:nvmlDevice")
+        or ":" not in key[5:]
+        or any(card in key for card in cards)
+    )
+
+
+def _again(recording: Recording) -> list[str]:
+    """Return the keys to sample a second time: those that were answered the first time."""
+    return [
+        key
+        for key in collectors.again(recording)
+        if key in recording and recording.all(key)[-1].error is None
+    ]
+
+
+def limits_from(text: str) -> Limits:
+    """Return limits such as `init=2,call=1,host=1,slow=0.5`, in seconds; tests shorten them
+    through GPUSCAN_LIMITS.
+    """
+    try:
+        pairs = (pair.split("=") for pair in text.split(",") if pair)
+        limits = Limits(**{f"{name}_s": float(seconds) for name, seconds in pairs})
+        if not all(0 < seconds < inf for seconds in limits):
+            raise ValueError
+        return limits
+    except (ValueError, TypeError):
+        raise UsageError(
+            f"GPUSCAN_LIMITS={text}: write it as init=120,call=50,host=10,slow=5 (seconds)"
+        ) from None

@@ -1,0 +1,88 @@
+"""Records of the node's past: what earlier runs found, what was done about it, and what is held
+since.
+"""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """A failure that an earlier run found: *same* tells one fault of its check from another (an
+    Xid's number, say).
+
+    *serial* is the part's where it was known then, else empty; *at_s* Unix time; *action* what the
+    run asked for.
+    """
+
+    check: str
+    subject: str
+    serial: str
+    same: str
+    action: str
+    at_s: float
+    boot_id: str
+    message: str
+
+
+class Tried(NamedTuple):
+    """Work on the node that somebody declared or that the BMC's event log shows: reset, reboot,
+    power-cycle, reseat, replace.
+    """
+
+    work: str
+    at_s: float
+    source: str
+
+
+class Boot(NamedTuple):
+    """A boot that earlier runs saw, from the first to the last of them (Unix time)."""
+
+    boot_id: str
+    first_s: float
+    last_s: float
+
+
+class Seen(NamedTuple):
+    """A part that was seen in a slot; the newest row of a slot is what was in it last."""
+
+    kind: str
+    slot: str
+    address: str
+    serial: str
+    part_number: str
+    first_s: float
+    last_s: float
+
+
+class Held(NamedTuple):
+    """One reason of a hold: the failure that set it, on which part, at which level, in which boot.
+
+    *code* is the exit code that it stands for, *since_s* Unix time; *slot* and *serial* name the
+    part, empty where unknown.
+    """
+
+    code: int
+    action: str
+    check: str
+    subject: str
+    slot: str
+    address: str
+    serial: str
+    message: str
+    level: str
+    boot_id: str
+    profile: str
+    since_s: float
+
+
+class Past(NamedTuple):
+    """What the archive knew of this machine when the scan began at *at_s*; *runs* counts the
+    earlier ones.
+    """
+
+    at_s: float
+    runs: int
+    faults: tuple[Fault, ...]
+    tried: tuple[Tried, ...]
+    boots: tuple[Boot, ...]
+    parts: tuple[Seen, ...]
+    held: tuple[Held, ...]

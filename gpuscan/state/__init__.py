@@ -1,0 +1,3 @@
+"""What gpuscan remembers: the last verdict and the hold (last.json), and the archive of all runs
+(SQLite).
+"""

@@ -1,0 +1,101 @@
+"""Where the state lies, who may write it at a time, and how a file is replaced whole; light, as
+`status` imports it.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gpuscan.errors import UsageError
+
+ROOTS_OWN = "/var/lib/gpuscan"
+LOCK_S = 10.0  # writing takes milliseconds: whoever holds the lock longer is stuck
+
+
+class StateError(UsageError):
+    """What keeps the state from being read or written, in words; a scan goes on and tells it,
+    whoever needs the state ends.
+    """
+
+
+def state_dir(named: str = "") -> str:
+    """Return the state's folder: the one named (GPUSCAN_STATE_DIR names one, too), else root's
+    own, else the user's by XDG.
+    """
+    named = named or os.environ.get("GPUSCAN_STATE_DIR", "")
+    if named:
+        return named
+    if os.geteuid() == 0:
+        return ROOTS_OWN
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".local", "state"
+    )
+    return os.path.join(home, "gpuscan")
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Be the only one who writes below *folder*; raises StateError where that cannot be had within
+    LOCK_S.
+    """
+    try:
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+        descriptor = os.open(
+            os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror or error}") from None
+    try:
+        ends_s = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= ends_s:
+                    raise StateError(
+                        f"{folder}: another gpuscan has held its lock for {LOCK_S:g} s"
+                    ) from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: str, document: dict[str, Any]) -> None:
+    """Write a JSON file beside its place, then rename it there: a reader, or a power cut, never
+    sees half of it.
+    """
+    data = (json.dumps(document, indent=1) + "\n").encode("ascii")
+    draft = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise StateError(f"{path}: {error.strerror or error}") from None
+
+
+def set_aside(path: str) -> str:
+    """Rename a damaged file, so that nothing of it is lost, and return its new name."""
+    aside = f"{path}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
+    try:
+        os.rename(path, aside)
+    except OSError as error:
+        raise StateError(
+            f"{path}: damaged, and cannot be set aside: {error.strerror or error}"
+        ) from None
+    return aside

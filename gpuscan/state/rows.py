@@ -1,0 +1,162 @@
+"""What of a run goes into last.json and into the archive, and whose it is."""
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuscan.engine.blame import Target, blamed
+from gpuscan.engine.hold import CHECK, summary
+from gpuscan.model import Held
+from gpuscan.model.identity import real
+from gpuscan.model.outcome import Report
+from gpuscan.recording import Recording
+from gpuscan.renderers.words import headline
+from gpuscan.state import last
+
+
+class Whose(NamedTuple):
+    """Whose state a run belongs to: the machine's key in the archive, its ids for last.json, its
+    boot, its time.
+    """
+
+    key: str
+    ids: dict[str, str]
+    boot_id: str
+    at_s: float
+
+
+def whose(recording: Recording) -> Whose:
+    """Return the machine that a recording is of, by machine id, else by DMI serial, else by host
+    name.
+    """
+    words = {
+        "machine_id": recording.get("file:/etc/machine-id"),
+        "dmi_serial": recording.get("file:/sys/class/dmi/id/product_serial"),
+        "hostname": recording.get("file:/proc/sys/kernel/hostname"),
+        "boot_id": recording.get("file:/proc/sys/kernel/random/boot_id"),
+    }
+    ids = {name: real(value) or "" for name, value in words.items()}
+    boot_id = ids.pop("boot_id")
+    key = next((f"{name}:{value}" for name, value in ids.items() if value), _by_card(recording))
+    made_at = recording.meta.get("made_at")
+    return Whose(
+        key, ids, boot_id, float(made_at) if isinstance(made_at, (int, float)) else time.time()
+    )
+
+
+def fingerprint(recording: Recording) -> str:
+    """Return what tells this recording from another of the same machine and time."""
+    data = repr(
+        [
+            recording.meta.get("made_at"),
+            *((reading.key, reading.value, reading.error) for reading in recording),
+        ]
+    )
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _by_card(recording: Recording) -> str:
+    """Name a machine that tells nothing of itself by its first card: two such machines must not
+    share a hold.
+    """
+    serials = sorted(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))
+    return next(
+        (f"card:{serial}" for key in serials if (serial := real(recording.get(key)))),
+        f"unknown:{fingerprint(recording)}",
+    )
+
+
+def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -> dict[str, Any]:
+    """Return last.json."""
+    run = report.run
+    limits = list(run.get("limited_to") or ())
+    return {
+        "format": last.FORMAT,
+        "schema_version": last.SCHEMA_VERSION,
+        "gpuscan_version": run.get("gpuscan_version"),
+        "machine": owner.ids,
+        "boot_id": owner.boot_id,
+        "at": owner.at_s,
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "complete": report.complete,
+        "action": report.action.value,
+        "headline": headline(report),
+        "profile": str((run.get("profile") or {}).get("name", "")),
+        "level": str(run.get("level") or "passive"),
+        "scope": {"full": not limits, "limits": limits},
+        "hold": summary(held),
+        "swap": swap,
+    }
+
+
+def row_of(report: Report, owner: Whose, source: str, fingerprint: str) -> dict[str, Any]:
+    """Return the archive's row of a run, with what it found."""
+    run = report.run
+    return {
+        "uuid": os.urandom(16).hex()
+        if source == "live"
+        else fingerprint,  # a recording judged twice is one run
+        "hostname": owner.ids["hostname"],
+        "boot_id": owner.boot_id,
+        "at": owner.at_s,
+        "source": source,
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "complete": report.complete,
+        "action": report.action.value,
+        "profile": str((run.get("profile") or {}).get("name", "")),
+        "level": str(run.get("level") or "passive"),
+        "full": not run.get("limited_to"),
+        "headline": headline(report),
+        "findings": list(_findings(report)),
+    }
+
+
+def _findings(report: Report) -> Any:
+    for result in report.results:
+        for finding in result.findings if result.check != CHECK else ():
+            for target in blamed(result, finding, report.parts) or [
+                Target("node", None, None, None)
+            ]:
+                yield {
+                    "check": result.check,
+                    "subject": target.subject,
+                    "serial": target.serial or "",
+                    "severity": finding.severity.value,
+                    "action": finding.action.value,
+                    "same": finding.same,
+                    "message": finding.message,
+                }
+
+
+def parts_of(report: Report) -> list[dict[str, Any]]:
+    """Return the parts with a serial of their own: the rest cannot be told from another in the
+    same slot.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for part in report.parts:
+        kind, slot, serial, number = (
+            part["kind"],
+            part.get("usual_slot") or part["slot"],
+            part.get("serial"),
+            part.get("part_number"),
+        )
+        if kind == "port":  # the adapter is the part: its ports have no serial
+            kind, slot, serial, number = (
+                "nic",
+                part["hca"],
+                part.get("hca_serial"),
+                part.get("hca_part_number"),
+            )
+        if serial and part.get("serial_source") != "history":
+            rows[kind, slot] = {
+                "kind": kind,
+                "slot": slot,
+                "address": part["address"] or "",
+                "serial": serial,
+                "part_number": number or "",
+            }
+    return list(rows.values())

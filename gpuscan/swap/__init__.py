@@ -1,0 +1,1 @@
+"""Changing a part: before, after, and what became of each part."""

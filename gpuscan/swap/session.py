@@ -1,0 +1,225 @@
+"""`gpuscan swap begin` and `swap verify`: the node before a part is pulled, and the proof that the
+right one is back.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuscan import collectors
+from gpuscan.cli import output, scanning
+from gpuscan.cli.output import Shown
+from gpuscan.cli.scanning import Machine
+from gpuscan.engine import hold, judging
+from gpuscan.engine.blame import Target
+from gpuscan.engine.judging import Wanted
+from gpuscan.errors import GpuscanError, UsageError, complain
+from gpuscan.model import Held, Node
+from gpuscan.model.outcome import FAILED, Action, Report, Result, Status, conclude
+from gpuscan.recording import Recording, load
+from gpuscan.state import remembering
+from gpuscan.state.place import StateError
+from gpuscan.state.remembering import Memory
+from gpuscan.state.store import Store, proves
+from gpuscan.swap import expect as expecting
+from gpuscan.swap import worksheet as pulling
+from gpuscan.swap.compare import Wish, compared
+from gpuscan.swap.worksheet import Pulled
+from gpuscan.tickets import evidence
+
+ACTION = {"cable": Action.INSPECT}  # what the hold asks for; all other parts are to be replaced
+PROOF = "swap.is_proven"
+
+
+class Asked(NamedTuple):
+    """What `swap begin` was asked: the ticket, the parts' words, seconds for nvidia-bug-report.sh,
+    the sheet's format.
+    """
+
+    ticket: str
+    parts: Sequence[str]
+    bug_report_s: float
+    format: str
+
+
+def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
+    """Record the node, keep the evidence, say what to pull and hold it; returns 0 once all of that
+    is done.
+    """
+    if not asked.ticket.strip() or not asked.parts:
+        raise UsageError(
+            "swap begin: name the ticket and what is to be changed: --ticket T --part gpu:SXM6"
+        )
+    expected = _expected(asked.parts)
+    plan = judging.prepare(want)
+    recording, stopped = scanning.scan(machine, want)
+    if stopped:
+        raise UsageError(
+            "swap begin: the scan was ended by a signal: nothing is recorded, and nothing is held"
+        )
+    store = _store(recording, memory)
+    _refuse_second(store, asked.ticket)
+    report = judging.judged(recording, "", plan)
+    recording.meta |= judging.provenance(recording, plan)
+    node = collectors.node(recording)
+    chosen, _ = judging.profile_of(recording, node, plan)
+    pulled = [pulling.pulled(one, node, chosen) for one in expected]
+    held = [_reason(one, asked.ticket, report, node) for one in pulled]
+    folder = os.path.join(store.folder, "swaps")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror or error}: the swap is not begun") from None
+    place = evidence.collect(
+        recording, report, folder, bug_report_s=asked.bug_report_s, root=machine.root
+    )
+    swap = {
+        "ticket": asked.ticket,
+        "parts": [one.word for one in pulled],
+        "begun_at": store.owner.at_s,
+        "boot_id": store.owner.boot_id,
+        "folder": place,
+        "before": os.path.join(place, "recording.json.gz"),
+    }
+    try:
+        store.begin(report, swap, held)
+    except StateError as error:
+        raise UsageError(
+            f"{error}: the swap is not begun, for nothing would hold the node (the evidence is in {place})"
+        ) from None
+    for trouble in dict.fromkeys(store.troubles):
+        complain(f"gpuscan: {trouble}")
+    output.write(pulling.sheet(asked.ticket, report, pulled, place, asked.format), "")
+    return 0
+
+
+def _expected(words: Sequence[str]) -> tuple[expecting.Expected, ...]:
+    try:
+        found = expecting.expectations(words)
+    except UsageError as error:
+        raise UsageError(
+            str(error).replace("--expect", "--part").replace(", tray or none", " or tray")
+        ) from None
+    if any(one.kind == "none" for one in found):
+        raise UsageError("swap begin: --part none: a swap changes something")
+    return found
+
+
+def _store(recording: Recording, memory: Memory) -> Store:
+    store = remembering.told(recording, memory, own=True)
+    if store is None:
+        raise UsageError("swap needs the state: --no-history does not go with it")
+    return store
+
+
+def _refuse_second(store: Store, ticket: str) -> None:
+    under_way = store.swap()
+    if under_way and under_way.get("ticket") != ticket:
+        told = f"{under_way.get('ticket')} ({', '.join(under_way.get('parts', ()))})"
+        raise UsageError(
+            f"a swap is under way, {told}: end it first with gpuscan swap verify, or gpuscan clear --reason"
+        )
+
+
+def _reason(one: Pulled, ticket: str, report: Report, node: Node) -> Held:
+    target = Target(one.word, one.address or None, one.serial or None, one.part_number or None)
+    action = ACTION.get(one.kind, Action.REPLACE)
+    return hold.reason(target, hold.SWAP, f"swap {ticket} was begun", action, report.run, node)
+
+
+def verify(machine: Machine, want: Wanted, memory: Memory, wish: Wish, show: Shown) -> int:
+    """Judge the node beside what it was before the swap; only a pass lifts the hold and ends the
+    swap.
+    """
+    output.refuse_unusable(show)
+    plan = judging.prepare(want)
+    ends_s = time.monotonic() + memory.settle_s
+    while True:
+        recording, stopped = scanning.scan(machine, want)
+        store = _store_hidden(recording, memory)
+        report = _proven(store, recording, plan, wish)
+        if stopped or report.exit_code == 0 or time.monotonic() >= ends_s:
+            break
+        machine = machine._replace(scanner=None)
+        time.sleep(min(scanning.SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
+    if machine.wish.level != scanning.PASSIVE.level and not stopped:
+        from gpuscan.burnin.exercise import exercised
+
+        stopped = exercised(machine, recording, plan)
+        report = _proven(store, recording, plan, wish)
+    swap = store.swap()
+    named = [word.partition("=")[0] for word in wish.expected or (swap["parts"] if swap else ())]
+    report = store.verified(report, named, collectors.node(recording))
+    try:
+        code = output.tell([report], show)
+    finally:  # a reader that went away must not cost the hold
+        remembering.stored(store, report, "live", memory)
+    return 128 + stopped if stopped else code
+
+
+def _store_hidden(recording: Recording, memory: Memory) -> Store:
+    """Tell the recording its past without the hold: whether that goes is what this judgement is
+    for.
+    """
+    from gpuscan.state.rows import whose
+
+    store = Store(memory.folder, whose(recording), own=True)
+    store.tell(recording, memory.tried, hold=False)
+    return store
+
+
+def _proven(store: Store, recording: Recording, plan: judging.Plan, wish: Wish) -> Report:
+    """Return the judgement beside the recording of `swap begin`, else of the last boot before,
+    else by the list of parts.
+    """
+    swap = store.swap()
+    wish = wish._replace(expected=wish.expected or (swap["parts"] if swap else ()))
+    before, name = _before(store, swap)
+    if before is None and not wish.expected_parts:
+        return _unproven(judging.judged(recording, "", plan))
+    report = compared(before, recording, plan, wish, (name, "this node"))
+    report = report._replace(run={**report.run, "recording": None})
+    return report._replace(notes=(*report.notes, *_follow_ups(report, swap)))
+
+
+def _before(store: Store, swap: dict[str, Any] | None) -> tuple[Recording | None, str]:
+    """Return the recording to compare with, and what to call it."""
+    kept = [swap["before"]] if swap else store.recordings()
+    for file in kept:
+        try:
+            return load(file), file
+        except GpuscanError as error:
+            complain(f"gpuscan: {error}")
+    return None, ""
+
+
+def _unproven(report: Report) -> Report:
+    """Nothing is known of the node before: whatever it shows now, no swap is proven by it."""
+    why = "swap not proven: no swap begin, no run of an earlier boot in the archive, no --expected-parts"
+    title = "The part that was to be changed was changed, and nothing else."
+    results = (*report.results, Result(PROOF, "node", None, Status.UNKNOWN, title, why))
+    verdict, code, _ = conclude(results)
+    return report._replace(results=results, verdict=verdict, exit_code=code, complete=False)
+
+
+def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
+    """Say what is left to be done by people, and what this judgement did not do."""
+    passive = report.run["level"] == scanning.PASSIVE.level
+    told = [
+        "not exercised: nothing was computed on the cards; burn them in (--level quick) before the node takes long jobs"
+    ]
+    told = told if passive else []
+    new = [
+        row for row in report.changes if row["what"] in ("replaced", "added") and row["expected"]
+    ]
+    for row in new:
+        old, now = (row[when].get("serial") or "serial not read" for when in ("before", "after"))
+        told.append(
+            f"follow-up: {row['kind']} {row['slot']}: note {now} in the inventory; {old} goes back"
+        )
+    if swap and proves(report):
+        told.append(f"swap {swap['ticket']} is proven, and its hold lifted")
+    elif swap and (report.exit_code < FAILED or report.run.get("limited_to")):
+        told.append(f"swap {swap['ticket']} is not proven: the node stays held")
+    return told

@@ -1,0 +1,1 @@
+"""What is kept of a failure, and the ticket made of it."""

@@ -1,0 +1,194 @@
+"""What the bundled checks say: the sentences, what was observed and expected, and whose fault can
+be shared.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from building import by_subject, demo_node, judged, lost, the
+
+from gpuscan import files
+from gpuscan.engine import suite
+from gpuscan.engine.suite import Check
+from gpuscan.model import Echo, Incident, Node
+from gpuscan.model.outcome import Action, Finding, Status
+from gpuscan.profile import load
+
+SXM8 = "0000:00:07.0"
+
+
+@cache
+def bundled() -> tuple[Check, ...]:
+    return suite.load([files.bundled("checks")])
+
+
+def changed(**facts: Any) -> Node:
+    """Return the demo with other facts of the card in SXM8."""
+    node = demo_node()
+    return node._replace(
+        gpus=tuple(gpu._replace(**facts) if gpu.address == SXM8 else gpu for gpu in node.gpus)
+    )
+
+
+def said(check: str, node: Node, subject: str = "gpu:SXM8") -> Finding:
+    result = by_subject(judged(bundled(), node, load("h200-4x")), check)[subject]
+    (finding,) = result.findings
+    return finding
+
+
+def rows(**changes: bool) -> Any:
+    return demo_node().gpus[1].remapped_rows._replace(**changes)
+
+
+def test_only_a_card_s_own_flags_are_never_shared() -> None:
+    of_one_card = [one for one in bundled() if not one.mark.shared and one.subject != "change"]
+    assert {one.id for one in of_one_card} == {
+        "memory.few_pages_are_retired",
+        "memory.no_memory_is_unrepairable",
+        "memory.no_page_retirement_is_pending",
+        "memory.no_repair_is_pending",
+        "memory.no_row_remap_failed",
+        "memory.no_row_remap_is_pending",
+        "memory.no_uncorrectable_ecc",
+        "memory.no_uncorrectable_sram",
+        "memory.rows_are_left_to_remap",
+        "memory.sram_threshold_is_not_exceeded",
+        "recovery.no_action_is_wanted",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "severity", "action", "words"),
+    [
+        (1, Status.FAIL, Action.RESET_GPU, "GPU reset"),
+        (2, Status.FAIL, Action.REBOOT, "node reboot"),
+        (3, Status.WARN, Action.MONITOR, "drain of its peer-to-peer traffic"),
+        (4, Status.FAIL, Action.RESET_GPU, "drain and reset"),
+        (5, Status.FAIL, Action.FIX_CONFIG, "recovery of the IMEX domain"),
+        (6, Status.FAIL, Action.RESET_GPU, "bus reset"),
+        (7, Status.FAIL, Action.POWER_CYCLE, "system reboot"),
+        (8, Status.FAIL, Action.INVESTIGATE, "recovery action 8, unknown to this gpuscan"),
+    ],
+)
+def test_the_driver_s_own_word(wanted: int, severity: Status, action: Action, words: str) -> None:
+    finding = said("recovery.no_action_is_wanted", changed(recovery_action=wanted))
+    assert (finding.severity, finding.action, finding.message) == (
+        severity,
+        action,
+        f"the driver asks for a {words}",
+    )
+    assert (finding.observed, finding.expected) == (wanted, 0)
+
+
+def test_memory() -> None:
+    failed = said("memory.no_row_remap_failed", changed(remapped_rows=rows(failed=True)))
+    assert (failed.action, failed.observed, failed.expected, failed.impact) == (
+        Action.REPLACE,
+        True,
+        False,
+        "correctness",
+    )
+    pending = said("memory.no_row_remap_is_pending", changed(remapped_rows=rows(pending=True)))
+    assert (pending.action, pending.observed, pending.expected, pending.urgency) == (
+        Action.RESET_GPU,
+        True,
+        False,
+        "next-idle",
+    )
+    errors = demo_node().gpus[1].ecc_errors._replace(uncorrected_volatile=3)
+    ecc = said("memory.no_uncorrectable_ecc", changed(ecc_errors=errors))
+    assert ecc.message == "3 uncorrectable ECC errors since the driver was loaded"
+    assert (ecc.observed, ecc.expected) == (3, 0)
+
+
+def test_links_that_are_down_are_numbered_and_links_that_are_missing_are_counted() -> None:
+    links = demo_node().gpus[1].nvlinks
+    down = tuple(link._replace(active=link.number not in (3, 7)) for link in links)
+    finding = said("nvlink.every_link_is_up", changed(nvlinks=down))
+    assert (finding.message, finding.observed, finding.expected) == (
+        "16 of 18 NVLinks are up (down: 3, 7)",
+        16,
+        18,
+    )
+    assert (
+        said("nvlink.every_link_is_up", changed(nvlinks=links[:12])).message
+        == "12 of 18 NVLinks are up"
+    )
+
+
+def xid(**changes: Any) -> Incident:
+    unread: Any = lost()
+    whole = Incident(
+        label="Xid 48 on SXM8", address=SXM8, part="", kind="xid", code=48, entry="xid:48", name="DBE", action="reset-gpu",
+        because="", impact="correctness", urgency="now", state="mapped", ended="", clean="unknown", listed=True, events=1,
+        times=1, when="at 1 s after boot", first_s=1.0, last_s=90.0, text="at row 5", processes=(), echoes=(), values={},
+        recovery_action=unread,
+    )  # fmt: skip
+    return whole._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "at 1 s after boot: at row 5"),
+        (
+            {"when": "2 lines from 1 s to 90 s after boot"},
+            "2 lines from 1 s to 90 s after boot: at row 5",
+        ),
+        ({"text": ""}, "at 1 s after boot: DBE"),
+        ({"because": "RST: Yes"}, "at 1 s after boot: at row 5; RST: Yes"),
+        (
+            {"echoes": (Echo("Xid 45 on SXM8", "xid", 45, "xid:45", SXM8, "", 3),)},
+            "at 1 s after boot: at row 5; with it Xid 45 on SXM8",
+        ),
+        (
+            {"processes": ("python (pid 5)", "sh (pid 6)")},
+            "at 1 s after boot, in python (pid 5), sh (pid 6): at row 5",
+        ),
+    ],
+)
+def test_an_xid_in_words(changes: dict[str, Any], message: str) -> None:
+    finding = said(
+        "xid.no_fault_is_logged", demo_node(incidents=(xid(**changes),)), "incident:Xid 48 on SXM8"
+    )
+    assert (finding.message, finding.action, finding.observed) == (message, Action.RESET_GPU, 48)
+
+
+def test_an_xid_that_asks_for_nothing_passes_and_one_for_an_application_warns() -> None:
+    for action, status in (
+        ("none", Status.PASS),
+        ("restart-app", Status.WARN),
+        ("monitor", Status.WARN),
+        ("replace", Status.FAIL),
+    ):
+        report = judged(bundled(), demo_node(incidents=(xid(action=action),)), load("h200-4x"))
+        assert the(report, "xid.no_fault_is_logged").status is status
+
+
+def test_a_driver_that_hangs_names_the_cards_that_made_it() -> None:
+    stuck = changed(access="timed-out")
+    stuck = stuck._replace(driver=stuck.driver._replace(access="timed-out"))
+    finding = said("driver.answers", stuck, "node")
+    assert (finding.action, finding.culprits) == (Action.REBOOT, ("SXM8",))
+
+
+def test_an_empty_slot_is_named_as_the_board_names_it() -> None:
+    """And a full one is not; a list of slots has no such names."""
+    for slots, told in (
+        ({"SXM8": "GPU 5", "SXM9": "GPU 9"}, "SXM9 (GPU 9)"),
+        (["SXM8", "SXM9"], "SXM9"),
+    ):
+        profile = load("h200-4x")
+        profile = profile._replace(
+            data={**profile.data, "gpu": {**profile.data["gpu"], "slots": slots}}
+        )
+        (finding,) = the(
+            judged(bundled(), demo_node(), profile), "inventory.every_slot_is_filled"
+        ).findings
+        assert (finding.message, finding.expected) == (
+            f"no card answers in {told}",
+            ["SXM8", "SXM9"],
+        )

@@ -1,0 +1,187 @@
+"""The past raises an action: what was tried and did not help is not asked for again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from over_time import BOOT, CARD, PENDING, ROWS, SERIAL, Node, file_of, found
+from paths import RECORDINGS
+from program import Call
+
+from gpuscan.recording import load
+
+XID_79 = (
+    f"NVRM: Xid (PCI:{CARD[:-2]}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+)
+XID_119 = f"NVRM: Xid (PCI:{CARD[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
+LOST = {f"nvml:*({CARD}*": {"error": ["lost", "GPU is lost", 15]}}
+UUIDS = "dir:/sys/bus/pci/devices"
+
+
+def action(report: dict[str, Any], check: str) -> tuple[str, str]:
+    (row,) = [
+        row for row in report["findings"] if row["check"] == check and row["severity"] == "fail"
+    ]
+    return row["action"], row["message"]
+
+
+def test_a_fault_that_is_back_after_its_reboot_asks_for_more(node: Node) -> None:
+    assert node({}, log=(XID_119,)) == 30
+    code, report = node.judged({}, boot=1, log=(XID_119,))
+    assert (
+        action(report, "xid.no_fault_is_logged")[0] == "reboot"
+    )  # a reset was asked for, and a reboot is one
+    code, report = node.judged({}, boot=2, log=(XID_119,))
+    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (31, "power-cycle")
+    code, report = node.judged({}, boot=3, log=(XID_119,))  # a newer boot proves no power cycle
+    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (31, "power-cycle")
+    code, report = node.judged({}, "--tried", "power-cycle", boot=4, log=(XID_119,))
+    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (40, "inspect")
+    code, report = node.judged({}, "--tried", "reseat", boot=5, log=(XID_119,))
+    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (41, "replace")
+    assert "the reseat has not mended it" in action(report, "xid.no_fault_is_logged")[1]
+
+
+def test_the_same_boot_proves_nothing(node: Node) -> None:
+    for _ in range(3):
+        assert node({}, log=(XID_119,)) == 30
+
+
+def test_what_was_asked_for_last_is_not_forgotten_in_the_same_boot(node: Node) -> None:
+    for boot in (0, 1, 2):
+        node({}, boot=boot, log=(XID_119,))
+    assert node({}, boot=2, log=(XID_119,)) == 31
+
+
+@pytest.mark.parametrize(("days", "code"), [(6, 40), (8, 30)])
+def test_a_lost_card_within_seven_days(node: Node, days: float, code: int) -> None:
+    assert node(LOST, log=(XID_79,), days=days) == 30
+    assert node(LOST, log=(XID_79,), boot=1) == code
+
+
+def test_another_code_or_another_card_is_another_fault(node: Node) -> None:
+    assert node({}, log=(XID_119,)) == 30
+    other = XID_119.replace(" 119,", " 140,")
+    code, report = node.judged({}, boot=1, log=(other,))
+    assert action(report, "xid.no_fault_is_logged")[0] == "reset-gpu"
+    code, report = node.judged({}, boot=2, log=(XID_119.replace("0000:52", "0000:1b"),))
+    assert action(report, "xid.no_fault_is_logged")[0] == "reset-gpu"
+
+
+def test_a_new_card_in_the_slot_begins_anew(node: Node) -> None:
+    assert node({}, log=(XID_119,)) == 30
+    code, report = node.judged({SERIAL: "1650000000999"}, boot=1, log=(XID_119,))
+    assert action(report, "xid.no_fault_is_logged")[0] == "reset-gpu"
+
+
+def test_a_new_remapped_row_is_not_the_same_fault(node: Node) -> None:
+    assert node(PENDING) == 30
+    code, report = node.judged({ROWS: [0, 2, 1, 0]}, boot=1)
+    assert action(report, "memory.no_row_remap_is_pending")[0] == "reset-gpu"
+    code, report = node.judged(
+        {ROWS: [0, 2, 1, 0]}, boot=2
+    )  # the same row waits still, and the reset did not help
+    assert action(report, "memory.no_row_remap_is_pending")[0] == "reboot"
+
+
+def test_new_memory_errors_never_climb(node: Node) -> None:
+    key = next(
+        k
+        for k in node.base.keys()
+        if k.startswith(f"nvml:nvmlDeviceGetTotalEccErrors({CARD},1,0")  # noqa: SIM118
+    )  # noqa: SIM118
+    for boot in (0, 1, 2):
+        code, report = node.judged({key: 3 + boot}, boot=boot)
+        assert action(report, "memory.no_uncorrectable_ecc")[0] == "reset-gpu"
+
+
+def missing(base: Any) -> dict[str, Any]:
+    left = [name for name in base.get(UUIDS) if name != CARD]
+    return {UUIDS: left, f"nvml:*({CARD}*": None, f"*{CARD}*": None}
+
+
+def test_a_card_still_missing_after_declared_cold_work_is_inspect(node: Node) -> None:
+    gone = missing(node.base)
+    assert node(gone) == 31
+    assert node(gone, boot=1) == 31  # a reboot is no cold work
+    code, report = node.judged(gone, "--tried", "power-cycle", boot=2)
+    assert (code, action(report, "inventory.card_count")[0]) == (40, "inspect")
+
+
+def test_the_sel_proves_a_power_cycle(node: Node) -> None:
+    gone = missing(node.base)
+    assert node(gone) == 31
+    import time
+
+    at = time.gmtime(node.base.meta["made_at"] + 3600)
+    sel = f"1a,{time.strftime('%m/%d/%Y', at)},{time.strftime('%H:%M:%S', at)},Power Unit #0x01,Power off/down,Asserted\n"
+    early = "1,Pre-Init,0000000001,Power Unit #0x01,Power off/down,Asserted\n"
+    assert node({**gone, "run:ipmitool -c sel elist": early}, boot=1) == 31
+    code, report = node.judged({**gone, "run:ipmitool -c sel elist": early + sel}, boot=1)
+    assert (code, action(report, "inventory.card_count")[0]) == (40, "inspect")
+    assert "the BMC logged" in action(report, "inventory.card_count")[1]
+
+
+def test_without_history_what_is_declared_counts(node: Node) -> None:
+    code, report = node.judged(missing(node.base), "--tried", "power-cycle")
+    assert (code, action(report, "inventory.card_count")[0]) == (40, "inspect")
+    assert any("first run" in note for note in report["notes"])
+
+
+def test_with_history_a_fault_that_nobody_saw_before_is_new(node: Node) -> None:
+    assert node({}) == 0
+    assert node(missing(node.base), "--tried", "power-cycle") == 31
+
+
+def test_unknown_work_is_refused(call: Call) -> None:
+    done = call("judge", "demo", "--tried", "prayer")
+    assert done.code == 2
+    assert (
+        "--tried prayer: known kinds of work: power-cycle, reboot, replace, reseat, reset"
+        in done.err
+    )
+
+
+def test_a_shared_cause_never_asks_for_a_part(node: Node) -> None:
+    keys = [key for key in node.base.keys() if key.startswith("nvml:nvmlDeviceGetRemappedRows(")]  # noqa: SIM118
+    cards = [key.partition("(")[2][:-1] for key in keys]
+    lines = tuple(
+        f"NVRM: Xid (PCI:{card[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
+        for card in cards
+    )
+    for boot in range(3):
+        node({}, boot=boot, log=lines)
+    for boot, work in ((3, "power-cycle"), (4, "reseat"), (5, "reseat")):
+        code, report = node.judged({}, "--tried", work, boot=boot, log=lines)
+    assert set(found(report).values()) == {"inspect"}
+
+
+def test_a_dead_card_is_known_by_its_serial_of_before(node: Node) -> None:
+    assert node({}) == 0
+    code, report = node.judged(LOST, boot=1)
+    (part,) = [p for p in report["parts"] if p.get("serial_source") == "history"]
+    assert (part["serial"], part["usual_slot"]) == (node.base.get(SERIAL), "SXM4")
+    assert report["summary"]["targets"][0]["serial"] == node.base.get(SERIAL)
+
+
+def test_a_damaged_past_is_no_past(call: Call, tmp_path: Any) -> None:
+    recording = load(str(RECORDINGS / "h100-8x-ib.json.gz"))
+    from gpuscan.recording import patch
+
+    broken = patch(
+        recording,
+        {
+            "history:runs": 3,
+            "history:faults": [{"check": 1}],
+            "history:tried": [],
+            "history:boots": [],
+            "history:parts": [],
+            "history:hold": [],
+        },
+    )
+    done = call("judge", file_of(broken, tmp_path, "x.gz"), "--format", "json")
+    assert done.code == 3
+    assert json.loads(done.out)["summary"]["verdict"] == "incomplete"
+    assert BOOT in recording

@@ -1,0 +1,215 @@
+"""The lens: what a check reads is booked, what it could not read is refused and booked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import pytest
+from building import lost
+
+from gpuscan.engine.lens import Book, Lens, NotRead, focus, look, read
+from gpuscan.model import Unread
+from gpuscan.model.outcome import Evidence
+
+
+class Rows(NamedTuple):
+    """A nested record."""
+
+    failed: bool
+    spare: int
+
+
+class Link(NamedTuple):
+    """A record without a label."""
+
+    number: int
+    active: bool
+
+
+class Card(NamedTuple):
+    """A record with all kinds of facts."""
+
+    address: str
+    label: str
+    name: str
+    rows: Rows
+    links: tuple[Link, ...]
+    names: tuple[str, ...]
+
+
+class Box(NamedTuple):
+    """A record of records."""
+
+    cards: tuple[Card, ...]
+
+
+SOURCES = {
+    "cards": ("dir:/sys",),
+    "cards[A]": ("nvml:card(A)",),
+    "cards[A].rows": ("nvml:rows(A)",),
+    "cards[A].rows.failed": ("nvml:failed(A)",),
+    "cards[A].links": ("nvml:count(A)",),
+    "cards[A].links[1]": ("nvml:state(A,1)",),
+}
+
+
+def card(label: str = "A", **changes: Any) -> Card:
+    links = (Link(0, True), Link(1, False))
+    return Card(f"0000:0{label}:00.0", label, "H200", Rows(False, 3), links, ("a", "b"))._replace(
+        **changes
+    )
+
+
+def focused(
+    record: Any = None, path: str = "cards[A]", explained: frozenset[str] = frozenset()
+) -> tuple[Any, Book]:
+    book = Book(SOURCES, explained)
+    return look(card() if record is None else record, path, book), book
+
+
+def test_a_fact_that_is_read_is_booked_with_value_and_source() -> None:
+    lens, book = focused()
+    assert lens.name == "H200"
+    assert book.reads == [Evidence("cards[A].name", "H200", ("nvml:card(A)",))]
+    assert book.missing == []
+
+
+def test_what_the_subject_is_called_is_no_evidence() -> None:
+    lens, book = focused()
+    assert (lens.label, lens.address) == ("A", "0000:0A:00.0")
+    assert book.reads == []
+
+
+def test_a_fact_that_was_not_read_is_refused_and_booked() -> None:
+    lens, book = focused(card(name=lost()))
+    with pytest.raises(NotRead, match=r"cards\[A\]\.name"):
+        _ = lens.name
+    assert book.missing == [("cards[A].name", lost())]
+    assert book.reads == []
+
+
+def test_nested_records_are_lenses_and_only_their_facts_are_booked() -> None:
+    lens, book = focused()
+    assert lens.rows.failed is False
+    assert lens.rows.spare == 3
+    assert [(e.fact, e.keys) for e in book.reads] == [
+        ("cards[A].rows.failed", ("nvml:failed(A)",)),
+        ("cards[A].rows.spare", ("nvml:rows(A)",)),
+    ]
+
+
+def test_a_nested_record_that_was_not_read_is_refused_as_a_whole() -> None:
+    lens, book = focused(card(rows=lost()))
+    with pytest.raises(NotRead):
+        _ = lens.rows.failed
+    assert [path for path, _ in book.missing] == ["cards[A].rows"]
+
+
+def test_tuples_of_records_become_lenses_named_by_label_or_number() -> None:
+    lens, book = focused(Box((card("A"), card("B"))), "")
+    assert [one.name for one in lens.cards] == ["H200", "H200"]
+    assert [link.active for link in lens.cards[0].links] == [True, False]
+    assert [(e.fact, e.value) for e in book.reads] == [
+        ("cards", 2),
+        ("cards[A].name", "H200"),
+        ("cards[B].name", "H200"),
+        ("cards", 2),
+        ("cards[A].links", 2),
+        ("cards[A].links[0].active", True),
+        ("cards[A].links[1].active", False),
+    ]
+    assert book.reads[-1].keys == ("nvml:state(A,1)",)
+    assert book.reads[-2].keys == ("nvml:count(A)",), (
+        "a link without a reading of its own has that of the list"
+    )
+
+
+def test_tuples_of_plain_values_stay_plain_and_one_unread_item_is_refused() -> None:
+    lens, book = focused()
+    assert lens.names == ("a", "b")
+    lens, book = focused(card(names=("a", lost())))
+    with pytest.raises(NotRead):
+        _ = lens.names
+    assert book.missing == [("cards[A].names[1]", lost())]
+
+
+def test_keys_fall_back_to_the_record_around() -> None:
+    book = Book({**SOURCES, "": ("all",)})
+    assert book.keys("cards[A].rows.failed") == ("nvml:failed(A)",)
+    assert book.keys("cards[A].rows.other.deep") == ("nvml:rows(A)",)
+    assert book.keys("cards[A].other") == ("nvml:card(A)",)
+    assert book.keys("cards[B].rows") == ("dir:/sys",)
+    assert book.keys("cards.rows[3]") == ("dir:/sys",)
+    assert book.keys("elsewhere") == ("all",)
+    assert Book(SOURCES).keys("elsewhere") == ()
+
+
+def test_a_lens_is_no_value() -> None:
+    lens, _ = focused()
+    other, _ = focused()
+    for this, that in ((lens, other), (lens, "H200"), (lens.rows, (False, 3))):
+        with pytest.raises(TypeError, match="compare"):
+            _ = this == that
+        with pytest.raises(TypeError, match="compare"):
+            _ = this != that
+    with pytest.raises(TypeError, match="assert one of its facts"):
+        bool(lens)
+    with pytest.raises(TypeError, match="not its type"):
+        isinstance(lens, Card)
+    with pytest.raises(TypeError):
+        hash(lens)
+    with pytest.raises(TypeError):
+        _ = lens in (other,)
+    with pytest.raises(TypeError):
+        _ = lens[0]
+    with pytest.raises(TypeError):
+        list(lens)
+    with pytest.raises(TypeError):
+        _ = lens < other
+
+
+def test_a_lens_cannot_be_written_and_has_no_other_names() -> None:
+    lens, book = focused()
+    with pytest.raises(AttributeError, match=r"cannot change cards\[A\]\.name"):
+        lens.name = "better"
+    with pytest.raises(AttributeError):
+        _ = lens.nam
+    assert book.reads == []
+    assert book.missing == []
+    assert repr(lens) == "<lens on cards[A]>"
+    assert repr(Lens(card(), "", book)) == "<lens on node>"
+
+
+def test_read_pairs_those_that_were_read_and_books_the_rest() -> None:
+    cards = (card("A"), card("B", name=lost()), card("C", name="H100"))
+    lens, book = focused(Box(cards), "")
+    pairs = read(lens.cards, "name")
+    assert [(one.label, value) for one, value in pairs] == [("A", "H200"), ("C", "H100")]
+    assert book.missing == [("cards[B].name", lost())]
+
+
+def test_read_follows_dots() -> None:
+    cards = (card("A"), card("B", rows=Rows(cast(bool, lost()), 5)), card("C", rows=lost()))
+    lens, book = focused(Box(cards), "")
+    assert [value for _, value in read(lens.cards, "rows.failed")] == [False]
+    assert [path for path, _ in book.missing] == ["cards[B].rows.failed", "cards[C].rows"]
+
+
+def test_read_leaves_out_cards_whose_silence_is_explained_and_books_nothing_of_them() -> None:
+    cards = (card("A"), card("B", name=lost()))
+    lens, book = focused(Box(cards), "", frozenset({"0000:0B:00.0"}))
+    assert [one.label for one, _ in read(lens.cards, "name")] == ["A"]
+    assert book.missing == []
+
+
+def test_read_lets_a_typing_error_through() -> None:
+    lens, _ = focused(Box((card(),)), "")
+    with pytest.raises(AttributeError):
+        read(lens.cards, "nmae")
+
+
+def test_an_unread_has_no_truth() -> None:
+    with pytest.raises(TypeError, match="was not read"):
+        bool(lost())
+    with pytest.raises(NotRead):
+        focus(Unread("k", "garbled", "?"), "p", Book({}))

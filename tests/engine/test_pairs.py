@@ -1,0 +1,161 @@
+"""What fails between two cards: the card that the failing pairs have in common is blamed, not
+those at the other ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from burnt import burn_test
+from machine import EIGHT
+from nodes_recordings import judged_facts
+
+from gpuscan import collectors
+from gpuscan.model import BurnTest
+from gpuscan.model.outcome import Report, Result, Status
+from gpuscan.recording import load
+from gpuscan.renderers import text
+from gpuscan.renderers.words import targets
+
+NODE = collectors.node(load(str(EIGHT)))
+CARDS = {card.label: card.address for card in NODE.gpus}
+GOOD = {"peer_one_way_gbps": 391.4, "peer_both_gbps": 760.0}
+Bad = Callable[[str, str], bool]
+
+
+def pair(card: str, to: str, **facts: Any) -> BurnTest:
+    whole: dict[str, Any] = {
+        "what": "words",
+        "operations": 4096,
+        "mismatches": 0,
+        "remap_pending": False,
+        "words": (),
+        "error": "",
+        "text": "",
+        **facts,
+    }
+    return burn_test(card, "peer", whole.pop("rates", GOOD), to=to, address=CARDS[card], **whole)
+
+
+def slow(card: str, to: str) -> BurnTest:
+    at = list(CARDS).index(card) + 0.1 * list(CARDS).index(to)  # no two measure the same
+    return pair(card, to, rates={name: 0.75 * rate - at for name, rate in GOOD.items()})
+
+
+def wrong(card: str, to: str) -> BurnTest:
+    return pair(card, to, mismatches=3, mismatches_again=(2,))
+
+
+def stuck(card: str, to: str) -> BurnTest:
+    return pair(card, to, ended="stuck", text="told nothing for 60 s")
+
+
+FAULTS = [
+    (slow, "burnin.reaches_its_floor"),
+    (wrong, "burnin.no_corruption_is_seen"),
+    (stuck, "burnin.runs_to_its_end"),
+]
+
+
+def report(
+    made: Callable[[str, str], BurnTest], bad: Bad, cards: Sequence[str] = tuple(CARDS)
+) -> Report:
+    pairs = [(card, to) for card in cards for to in cards if card != to]
+    tests = tuple(made(*both) if bad(*both) else pair(*both) for both in pairs)
+    return judged_facts(NODE._replace(tests=tests), "h100-8x")
+
+
+def failed(found: Report, check: str) -> list[Result]:
+    return [
+        result for result in found.results if result.check == check and result.status is Status.FAIL
+    ]
+
+
+def blamed(found: Report) -> set[str]:
+    return {target.subject for target in targets(found)}
+
+
+@pytest.mark.parametrize(("made", "check"), FAULTS)
+@pytest.mark.parametrize(
+    ("bad", "culprit", "number"),
+    [
+        (lambda card, to: "SXM5" in (card, to), "SXM5", "all 14"),
+        (lambda card, _to: card == "SXM5", "SXM5", "all 7"),
+        (lambda _card, to: to == "SXM5", "SXM5", "all 7"),
+        (lambda card, to: card == "SXM5" and to in ("SXM1", "SXM2"), "SXM5", "all 2"),
+    ],
+)
+def test_one_card_that_all_have_in_common(
+    made: Any, check: str, bad: Bad, culprit: str, number: str
+) -> None:
+    found = report(made, bad)
+    rows = failed(found, check)
+    assert blamed(found) == {f"gpu:{culprit}"}
+    assert {row.address for row in rows} == {CARDS[culprit]}
+    assert all(f.culprits == (culprit,) and not f.shared for row in rows for f in row.findings)
+    assert all(
+        f"{culprit} is in {number} pairs that fail so" in f.message
+        for row in rows
+        for f in row.findings
+    )
+
+
+@pytest.mark.parametrize(("made", "check"), FAULTS)
+def test_of_two_bad_cards_each_is_blamed_for_its_own(made: Any, check: str) -> None:
+    found = report(made, lambda card, to: bool({"SXM5", "SXM2"} & {card, to}))
+    assert blamed(found) == {"gpu:SXM2", "gpu:SXM5"}
+    assert any(
+        "SXM2 is in 14 of the 26 pairs" in f.message
+        for row in failed(found, check)
+        for f in row.findings
+    )
+
+
+@pytest.mark.parametrize(("made", "check"), FAULTS)
+@pytest.mark.parametrize(
+    ("bad", "cards", "culprits"),
+    [
+        (lambda card, to: {card, to} == {"SXM5", "SXM2"}, tuple(CARDS), {"gpu:SXM2", "gpu:SXM5"}),
+        (lambda card, to: (card, to) == ("SXM5", "SXM2"), tuple(CARDS), {"gpu:SXM2", "gpu:SXM5"}),
+        (lambda _card, _to: True, ("SXM2", "SXM5"), {"gpu:SXM2", "gpu:SXM5"}),
+        (lambda _card, _to: True, tuple(CARDS), {f"gpu:{card}" for card in CARDS}),
+    ],
+)
+def test_where_nothing_tells_the_ends_apart_both_are_named(
+    made: Any, check: str, bad: Bad, cards: Sequence[str], culprits: set[str]
+) -> None:
+    found = report(made, bad, cards)
+    assert blamed(found) == culprits
+    assert not any(
+        "pairs that fail so" in f.message for row in failed(found, check) for f in row.findings
+    )
+
+
+def test_what_is_slow_in_one_test_is_not_shared_with_another() -> None:
+    memory = burn_test("SXM1", "hbm", {"hbm_copy_gbps": 2000.0}, address=CARDS["SXM1"])
+    pairs = tuple(slow(card, to) for card in CARDS for to in CARDS if card != to)
+    found = judged_facts(NODE._replace(tests=(memory, *pairs)), "h100-8x")
+    shared = {
+        r.subject.split(" ")[1]: f.shared
+        for r in failed(found, "burnin.reaches_its_floor")
+        for f in r.findings
+    }
+    assert shared == {"hbm": False, "peer": True}
+
+
+def test_many_pairs_that_are_slow_take_a_few_lines() -> None:
+    found = report(slow, lambda _card, _to: True)
+    lines = text.render([found], verbosity=0).splitlines()
+    assert sum(line.startswith("FAIL") for line in lines) == 4
+    assert any("and 108 more of these (-v shows them)" in line for line in lines)
+    whole = text.render([found], verbosity=1)
+    assert whole.count("FAIL") == 112
+
+
+def test_many_pairs_with_one_sentence_are_named_in_part() -> None:
+    every = [f"test:{card} peer {to}" for card in CARDS for to in CARDS if card != to]
+    assert text.fold(every).startswith("test peer on SXM3 to SXM1, ")
+    assert text.fold(every).endswith(" and 48 more")
+    assert text.fold(every[:8]).count(" to ") == 8

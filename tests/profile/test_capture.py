@@ -1,0 +1,314 @@
+"""`gpuscan profile capture`: what is written from good nodes is a valid profile that they pass,
+and faults do not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from nodes_recordings import base, checks, judged_facts, not_passed
+
+from gpuscan import collectors, profile
+from gpuscan.cli import commands
+from gpuscan.cli.scanning import Machine
+from gpuscan.engine.verdict import Case, judge
+from gpuscan.errors import UsageError
+from gpuscan.model.outcome import Report
+from gpuscan.profile import capture, yamlfile
+from gpuscan.recording import Recording, patch, save
+
+HEALTHY = (
+    "h100-8x-ib",
+    "h100-8x-r535",
+    "h200-8x-ib",
+    "a100-8x-ib",
+    "a100-40gb-cloud",
+    "b200-8x-ib",
+    "gb200-4x",
+)
+GUESTS = ("demo", "h200-1x")
+CARD = "0000:52:00.0"
+VERSIONS = {
+    driver: {
+        "file:/proc/driver/nvidia/version": f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Wed Jun 26 2024\n",
+        "nvml:nvmlSystemGetDriverVersion()": driver,
+        "nvml:nvmlDeviceGetGspFirmwareVersion(*": driver,
+    }
+    for driver in ("535.183.06", "535.161.08", "535.216.01")
+}
+
+
+def file_of(folder: Path, recording: Recording, name: str = "node") -> str:
+    path = str(folder / f"{name}.json")
+    save(recording, path)
+    return path
+
+
+def captured(folder: Path, *recordings: Recording) -> str:
+    """Write the profile of these nodes, as the command does; return its file."""
+    output = str(folder / "captured.yaml")
+    files = [
+        file_of(folder, recording, f"node{number}") for number, recording in enumerate(recordings)
+    ]
+    assert commands.capture(files, Machine(None, "/", "", 1.0), output) == 0
+    return output
+
+
+def judged_by(file: str, recording: Recording) -> Report:
+    node = collectors.node(recording)
+    return judge(Case(node, profile.load(file), checks()))
+
+
+def data_of(file: str) -> dict[str, Any]:
+    return dict(yaml.safe_load(Path(file).read_text("utf-8")))
+
+
+@pytest.mark.parametrize("name", [*HEALTHY, *GUESTS, "t4-4x"])
+def test_a_node_passes_by_its_own_profile(name: str, tmp_path: Path) -> None:
+    if name in HEALTHY:
+        file = captured(tmp_path, base(name))
+    else:  # no bundled profile knows these machines, so the command has less to hold them to
+        from gpuscan.profile.capture import captured as text_of
+
+        file = str(tmp_path / "captured.yaml")
+        Path(file).write_text(text_of([collectors.node(base(name))]), "utf-8")
+    report = judged_by(file, base(name))
+    assert not_passed(report) == {}
+    assert (report.exit_code, report.complete) == (0, True)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_what_is_written_is_a_valid_profile(name: str, tmp_path: Path) -> None:
+    file = captured(tmp_path, base(name))
+    data, positions = yamlfile.load(Path(file).read_text("utf-8"), file)
+    yamlfile.validate(data, positions, file, profile.schema())
+    assert set(data) <= set(profile.schema()["properties"])
+
+
+def test_every_value_is_one_that_was_read(tmp_path: Path) -> None:
+    data = data_of(captured(tmp_path, base("h100-8x-ib")))
+    assert data["match"] == {
+        "device_ids": ["10de:2330"],
+        "machines": ["Dell Inc. PowerEdge XE9680"],
+    }
+    assert data["driver"] == {"version": ">=580.159.04", "flavour": "open"}
+    assert data["infiniband"] == {
+        "ports": 8,
+        "rate_gbps": 400.0,
+        "hcas": [f"mlx5_{number}" for number in range(8)],
+    }
+    gpu = data["gpu"]
+    assert gpu.pop("slots") == ["SXM3", "SXM1", "SXM4", "SXM2", "SXM7", "SXM5", "SXM8", "SXM6"]
+    assert gpu == {
+        "count": 8,
+        "name": "NVIDIA H100 80GB HBM3",
+        "device_id": "10de:2330",
+        "memory_mib": 81559,
+        "pcie_width": 16,
+        "pcie_generation": 5,
+        "nvlinks": 18,
+        "nvlink_rate_mb_s": 26562,
+        "power_limit_w": 700.0,
+        "ecc": True,
+        "mig": False,
+        "persistence": True,
+        "vbios": "==96.00.99.00.01",
+        "fabric": True,
+    }
+
+
+def test_the_machine_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the site's folder it is chosen before the bundled ones, or at least never loses to them
+    unnoticed.
+    """
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    text = Path(captured(tmp_path, base("gb200-4x"))).read_text("utf-8")
+    (folder / "tray.yaml").write_text(text, "utf-8")
+    monkeypatch.setattr("gpuscan.profile.profile.SITE", str(tmp_path))
+    chosen, why = profile.choose(collectors.node(base("gb200-4x")))
+    assert (chosen.name, chosen.vouches) == ("tray", True), why
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "lacks"),
+    [
+        (
+            "h100-8x-ib",
+            {"nvlinks", "temperature", "aer", "fabric", "sram"},
+            {"retired_pages", "nvlinks.active"},
+        ),
+        (
+            "b200-8x-ib",
+            {"nvlinks.active", "nvlinks.rate_mb_s", "temperature.core_c", "fabric"},
+            {"nvlinks", "temperature", "repair"},
+        ),
+        (
+            "a100-40gb-cloud",
+            {"nvlinks.active", "temperature"},
+            {"nvlinks", "fabric", "aer", "recovery_action"},
+        ),
+        ("demo", {"nvlinks", "pcie", "temperature"}, {"aer", "sram", "retired_pages"}),
+        (
+            "t4-4x",
+            {"retired_pages", "ecc_mode"},
+            {"mig_mode", "remapped_rows", "nvlinks", "nvlinks.active"},
+        ),
+    ],
+)
+def test_what_the_cards_gave_may_not_go_missing(name: str, has: set[str], lacks: set[str]) -> None:
+    from gpuscan.profile.capture import captured as text_of
+
+    given = set(yaml.safe_load(text_of([collectors.node(base(name))]))["capabilities"])
+    assert has <= given
+    assert not lacks & given
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {f"nvml:nvmlDeviceGetRemappedRows({CARD})": [0, 8, 0, 1]},
+            "memory.no_row_remap_failed on gpu:SXM4",
+        ),
+        (
+            {f"nvml:nvmlDeviceGetFieldValues({CARD},165,3)": 0},
+            "nvlink.every_link_is_up on gpu:SXM4",
+        ),
+        (
+            {f"nvml:nvmlDeviceGetRemappedRows({CARD})": {"error": ["garbled", "?"]}},
+            "memory.no_row_remap_failed on gpu:SXM4",
+        ),
+        (
+            {f"nvml:nvmlDeviceGetVbiosVersion({CARD})": "96.00.74.00.01"},
+            "the cards differ in vbios",
+        ),
+        ({f"nvml:nvmlDeviceGetPersistenceMode({CARD})": 0}, "the cards differ in persistence"),
+    ],
+)
+def test_a_node_that_is_not_good_is_refused(
+    changes: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=told.replace(".", r"\.")):
+        captured(tmp_path, patch(base("h100-8x-ib"), changes))
+    assert not (tmp_path / "captured.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["no-card", "driver-not-loaded", "container-4-of-8"])
+def test_a_node_that_cannot_be_seen_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        captured(tmp_path, base(name))
+
+
+def test_a_node_without_cards_is_refused() -> None:
+    from gpuscan.profile.capture import captured as text_of
+
+    with pytest.raises(UsageError, match="no NVIDIA card"):
+        text_of([collectors.node(base("no-card"))])
+
+
+def test_of_three_nodes_what_all_share_is_expected(tmp_path: Path) -> None:
+    nodes = []
+    for changes, limit in zip(VERSIONS.values(), (400000, 400000, 500000), strict=True):
+        power = {
+            f"nvml:nvmlDeviceGetPowerManagement{which}Limit(*": limit for which in ("", "Default")
+        }
+        nodes.append(patch(base("a100-8x-ib"), {**changes, **power}))
+    file = captured(tmp_path, *nodes)
+    data = data_of(file)
+    assert data["driver"]["version"] == ">=535.161.08"
+    assert data["gpu"]["power_limit_w"] is None
+    assert (data["gpu"]["count"], data["gpu"]["nvlinks"]) == (8, 12)
+    assert [judged_by(file, node).exit_code for node in nodes] == [0, 0, 0]
+
+
+def test_capabilities_are_those_of_all_three(tmp_path: Path) -> None:
+    lacking = patch(
+        base("h200-8x-ib"),
+        {"file:/sys/bus/pci/devices/*/aer_dev_*": {"error": ["not-found", "", 2]}},
+    )
+    data = data_of(captured(tmp_path, base("h200-8x-ib"), base("h200-8x-ib"), lacking))
+    assert "aer" not in data["capabilities"]
+    assert "nvlinks" in data["capabilities"]
+
+
+def test_two_recordings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="one recording, or 3"):
+        captured(tmp_path, base("h100-8x-ib"), base("h100-8x-ib"))
+
+
+def test_nodes_with_other_cards_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="different models"):
+        captured(tmp_path, base("h100-8x-ib"), base("h100-8x-ib"), base("h200-8x-ib"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "code"),
+    [
+        ({"nvml:nvmlDeviceGetPowerManagementLimit(*": 500000}, "power.limit_is_expected", 20),
+        ({f"nvml:nvmlDeviceGetPersistenceMode({CARD})": 0}, "modes.persistence_is_as_expected", 20),
+        ({"nvml:nvmlDeviceGetVbiosVersion(*": "96.00.74.00.01"}, "driver.vbios_is_expected", 20),
+        ({f"nvml:nvmlDeviceGetModuleId({CARD})": 12}, "inventory.every_slot_is_filled", 31),
+        (
+            {f"nvml:nvmlDeviceGetFieldValues({CARD},164,2)": 25000},
+            "nvlink.links_run_at_their_rate",
+            30,
+        ),
+        (
+            {"file:/sys/class/infiniband/mlx5_2/ports/1/link_layer": "Ethernet\n"},
+            "infiniband.every_port_is_there",
+            40,
+        ),
+        (VERSIONS["535.161.08"], "driver.version_is_expected", 20),
+        (
+            {f"nvml:nvmlDeviceGetSramEccErrorStatus({CARD})": {"error": ["not-supported", "", 3]}},
+            "memory.sram_threshold_is_not_exceeded",
+            3,
+        ),
+        (
+            {f"file:/sys/bus/pci/devices/{CARD}/aer_dev_fatal": {"error": ["not-found", "", 2]}},
+            "pcie.no_fatal_error",
+            3,
+        ),
+    ],
+)
+def test_what_changes_afterwards_fails(
+    changes: dict[str, Any], check: str, code: int, tmp_path: Path
+) -> None:
+    report = judged_by(captured(tmp_path, base("h100-8x-ib")), patch(base("h100-8x-ib"), changes))
+    assert check in not_passed(report)
+    assert report.exit_code == code
+
+
+def test_the_same_change_passes_by_no_profile() -> None:
+    """What only the captured profile knows: without it the power limit of all cards is anyone's
+    choice.
+    """
+    changed = patch(base("h100-8x-ib"), {"nvml:nvmlDeviceGetPowerManagementLimit(*": 500000})
+    report = judged_facts(collectors.node(changed), "default")
+    assert (report.exit_code, report.verdict) == (0, "warn")
+
+
+def test_slots_are_compared_as_one_expectation(tmp_path: Path) -> None:
+    for name, slots in (("a", "{SXM1: GPU 5}"), ("b", "[SXM1]")):
+        (tmp_path / f"{name}.yaml").write_text(f"gpu: {{slots: {slots}}}\n", "utf-8")
+    one, other = (str(tmp_path / f"{name}.yaml") for name in "ab")
+    told = capture.compared(one, other, "text")
+    assert told == f'gpu.slots: {{"SXM1": "GPU 5"}} in {one}, ["SXM1"] in {other}\n'
+    assert '  slots: {"SXM1": "GPU 5"}\n' in capture.shown(one, (), "text")
+
+
+def test_a_burnt_in_node_keeps_the_floors_and_the_latency_that_it_gave(tmp_path: Path) -> None:
+    """A latency is a limit from above."""
+    quick = base("h200-2x-quick")
+    lat = "run:ib_write_lat -d mlx5_0 -F -s 8 -n 10000 loopback"
+    row = " #bytes #iterations t_min[usec] t_max[usec] t_typical[usec]\n 8 10000 1.90 5.00 2.00\n"
+    plan = {"burnin:plan()": {"with": {"tools": [lat]}}}
+    node = patch(quick, plan | {lat: {"stdout": row, "stderr": "", "exit_code": 0}})
+    file = captured(tmp_path, node)
+    assert data_of(file)["burnin"]["ib_write_latency_us"] == pytest.approx(2.0 / 0.85, abs=0.06)
+    assert data_of(file)["burnin"]["hbm_read_gbps"] < 4416
+    assert judged_by(file, node).exit_code == 0

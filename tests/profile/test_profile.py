@@ -1,0 +1,646 @@
+"""Profiles: loading, extending, setting, choosing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from building import demo_node, lost
+from program import Call
+
+from gpuscan import profile
+from gpuscan.errors import ProfileError, UsageError
+from gpuscan.files import bundled
+from gpuscan.importers.load import opened
+from gpuscan.model import Node
+from gpuscan.profile import yamlfile
+from gpuscan.recording import save
+
+BUNDLED = Path(bundled("profiles"))
+NAMES = sorted(path.stem for path in BUNDLED.glob("*.yaml"))
+SITE = "/nonexistent/gpuscan"
+
+
+@pytest.fixture(autouse=True)
+def _no_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine's own /etc/gpuscan must not decide the tests."""
+    monkeypatch.setattr("gpuscan.profile.profile.SITE", SITE)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "site"
+    (folder / "profiles").mkdir(parents=True)
+    monkeypatch.setattr("gpuscan.profile.profile.SITE", str(folder))
+    return folder
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def refused(name: str, *settings: str) -> str:
+    with pytest.raises((ProfileError, UsageError)) as told:
+        profile.load(name, settings)
+    return str(told.value)
+
+
+def machine(*device_ids: str, vendor: str = "", product: str = "", board: str = "") -> Node:
+    """Return a node with these cards in a machine of that name."""
+    node = demo_node()
+    gpus = tuple(
+        node.gpus[0]._replace(address=f"0000:{n:02x}:00.0", device_id=one)
+        for n, one in enumerate(device_ids)
+    )
+    names: dict[str, Any] = {
+        "vendor": vendor or lost(),
+        "product": product or lost(),
+        "board": board or lost(),
+    }
+    return node._replace(gpus=gpus, host=node.host._replace(**names))
+
+
+H100, H200 = "10de:2330", "10de:2335"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_bundled_profile_holds_to_the_schema(name: str) -> None:
+    path = BUNDLED / f"{name}.yaml"
+    document, positions = yamlfile.load(path.read_text("utf-8"), str(path))
+    yamlfile.validate(document, positions, str(path), profile.schema())
+    assert document["description"].endswith(".")
+    loaded = profile.load(name)
+    jsonschema.Draft202012Validator(profile.schema()).validate(dict(loaded.data))
+    assert (loaded.name, loaded.vouches) == (name, True)
+
+
+def keys_of(schema: dict[str, Any], above: str = "") -> set[str]:
+    found = set()
+    for key, part in schema.get("properties", {}).items():
+        found |= keys_of(part, f"{above}{key}.") | {f"{above}{key}"}
+    return found
+
+
+def keys_in(data: Any, above: str = "") -> set[str]:
+    if not isinstance(data, dict):
+        return set()
+    return {f"{above}{key}" for key in data} | {
+        word for key, value in data.items() for word in keys_in(value, f"{above}{key}.")
+    }
+
+
+def test_the_default_profile_has_every_key_of_the_schema_and_no_other() -> None:
+    wanted = {
+        key
+        for key in keys_of(profile.schema())
+        if not key.startswith("match.") and key != "extends"
+    }
+    assert keys_in(dict(profile.load("default").data)) == wanted
+
+
+def test_the_schema_is_valid_itself_and_closed() -> None:
+    schema = profile.schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$id"].startswith("urn:")
+    for part in (schema, *(p for p in schema["properties"].values() if "properties" in p)):
+        assert part["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_number_in_a_bundled_profile_comes_with_its_source(name: str) -> None:
+    for line in (BUNDLED / f"{name}.yaml").read_text("utf-8").splitlines():
+        value = line.partition(":")[2].partition("#")[0].strip()
+        counted = line.strip().startswith(
+            ("count:", "ports: 0", "rate_gbps:")
+        )  # the profile's subject, or told beside it
+        if value.isdigit() and not counted:
+            assert "#" in line, line
+
+
+def test_extending_a_bundled_profile(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine.yaml", "extends: h200\ngpu:\n  count: 3\ncapabilities: [pcie]\n")
+    mine = profile.load(path)
+    assert mine.name == "mine"
+    assert (mine.gpu.count, mine.gpu.device_id, mine.gpu.power_limit_w) == (3, H200, 700)
+    assert mine.data["capabilities"] == ["pcie"], "lists are replaced, not joined"
+    assert mine.data["driver"] == profile.load("default").data["driver"], (
+        "what nobody names comes from the default"
+    )
+
+
+def test_extending_a_file_is_relative_to_the_child_and_may_be_several_deep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    write(tmp_path, "a.yaml", "gpu: {count: 2}\ninfiniband: {ports: 1}\n")
+    write(tmp_path, "b.yaml", "extends: a.yaml\ngpu: {name: B}\n")
+    path = write(tmp_path / "sub", "c.yaml", "extends: ../b.yaml\ngpu: {count: null}\n")
+    monkeypatch.chdir("/")
+    loaded = profile.load(path)
+    assert (loaded.data["gpu"]["count"], loaded.data["gpu"]["name"]) == (None, "B"), (
+        "null takes an expectation back"
+    )
+    assert loaded.data["infiniband"]["ports"] == 1
+
+
+def test_a_floor_of_ones_own_is_no_estimate_of_the_parents(tmp_path: Path) -> None:
+    """A site that has measured its cards is not to hear that its floor only warns."""
+    path = write(tmp_path, "site.yaml", "extends: b200\nburnin: {gemm_bf16_tflops: 1500}\n")
+    theirs, own = (profile.load(name).data["burnin"] for name in ("b200", path))
+    assert own["gemm_bf16_tflops"] == 1500
+    assert set(theirs["estimates"]) - set(own["estimates"]) == {"gemm_bf16_tflops"}
+    path = write(
+        tmp_path,
+        "site.yaml",
+        "extends: b200\nburnin: {gemm_bf16_tflops: 1500, estimates: [gemm_bf16_tflops]}\n",
+    )
+    assert profile.load(path).data["burnin"]["estimates"] == ["gemm_bf16_tflops"]
+
+
+def test_parents_that_go_in_circles(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "extends: b.yaml\n")
+    path = write(tmp_path, "b.yaml", "extends: ./a.yaml\n")
+    assert "extends itself through" in refused(path)
+    own = write(tmp_path, "own.yaml", "extends: own.yaml\n")
+    assert f"{own}: extends itself through {own} → {own}" == refused(own)
+
+
+def test_unknown_profiles_and_parents_name_their_neighbours(tmp_path: Path) -> None:
+    assert refused("h20").startswith("unknown profile 'h20': did you mean h200 or ")
+    assert "unknown profile 'zzzzzz': known profiles: a100-40gb, a100-80gb" in refused("zzzzzz")
+    assert "unknown profile 'h2000': did you mean h200" in refused(
+        write(tmp_path, "a.yaml", "extends: h2000\n")
+    )
+    assert (
+        refused(write(tmp_path, "b.yaml", "extends: gone.yaml\n"))
+        == f"{tmp_path}/gone.yaml: No such file or directory"
+    )
+
+
+def test_mistakes_in_a_file_are_told_with_their_place(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "gpu:\n  count: eight\n")
+    assert refused(path).startswith(f"{path}:2:10: $.gpu.count: 'eight' is not an integer")
+    path = write(tmp_path, "b.yaml", "gpu:\n  cuont: 8\n")
+    assert refused(path) == f"{path}:2:3: $.gpu.cuont: unknown key; did you mean count?"
+    path = write(tmp_path, "c.yaml", "- gpu\n")
+    assert refused(path).startswith(f"{path}:1:1: $: ['gpu'] is not an object")
+    path = write(tmp_path, "d.yaml", "extends: b.yaml\n")
+    assert refused(path).startswith(f"{tmp_path}/b.yaml:2:3: "), (
+        "a mistake of the parent is told of the parent"
+    )
+    path = write(tmp_path, "e.yaml", "driver: {version: 535}\n")
+    assert refused(path).startswith(f"{path}:1:19: $.driver.version: 535 is not a string")
+    path = write(tmp_path, "f.yaml", "driver: {version: 'at least 535'}\n")
+    assert f"{path}:1:19: $.driver.version: 'at least 535' does not match" in refused(path)
+    path = write(tmp_path, "g.yaml", "skip: {memory.x: 5}\n")
+    assert refused(path) == f"{path}:1:18: $.skip.memory.x: 5 is not a string"
+    path = write(tmp_path, "h.yaml", "burnin:\n  nccl:\n    all-reduce p2p 8 1GB: 330\n")
+    assert refused(path).startswith(
+        f"{path}:3:5: $.burnin.nccl: 'all-reduce p2p 8 1GB' is not collective, transport, "
+    )
+
+
+def test_files_that_are_no_text(tmp_path: Path) -> None:
+    binary = tmp_path / "a.yaml"
+    binary.write_bytes(b"gpu: \xff\xfe\n")
+    assert refused(str(binary)).startswith(
+        f"{binary}:1:1: not a text file in UTF-8 (invalid start byte at byte 5)"
+    )
+    assert refused(write(tmp_path, "b.yaml", "")) == f"{tmp_path}/b.yaml:1:1: the file is empty"
+    assert (
+        refused(write(tmp_path, "c.yaml", "#" * (1 << 20) + "\n"))
+        == f"{tmp_path}/c.yaml: larger than 1024 KiB, which no profile is"
+    )
+    assert (
+        refused(str(tmp_path / "missing.yaml"))
+        == f"{tmp_path}/missing.yaml: No such file or directory"
+    )
+    (tmp_path / "folder.yaml").mkdir(mode=0o755)
+    assert refused(str(tmp_path / "folder.yaml")) == f"{tmp_path}/folder.yaml: Is a directory"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others may write")
+def test_a_profile_that_others_may_write_is_refused_with_its_chmod(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "gpu: {count: 8}\n")
+    os.chmod(path, 0o666)
+    assert (
+        refused(path) == f"{path}: others may write it, and gpuscan runs as root: chmod go-w {path}"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read anything")
+def test_a_profile_that_may_not_be_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "gpu: {count: 8}\n")
+    os.chmod(path, 0)
+    assert refused(path) == f"{path}: Permission denied"
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "value"),
+    [
+        ("gpu.count=4", ("gpu", "count"), 4),
+        ("gpu.count=null", ("gpu", "count"), None),
+        ("gpu.count=", ("gpu", "count"), None),
+        ("gpu.name=NVIDIA H200", ("gpu", "name"), "NVIDIA H200"),
+        ('gpu.name="5"', ("gpu", "name"), "5"),
+        ("driver.version=>=535.104.05,<590", ("driver", "version"), ">=535.104.05,<590"),
+        ("driver.version=!=550", ("driver", "version"), "!=550"),
+        ("driver.version=<590", ("driver", "version"), "<590"),
+        ("infiniband.rate_gbps=200.5", ("infiniband", "rate_gbps"), 200.5),
+        ("capabilities=[pcie, nvlinks]", ("capabilities",), ["pcie", "nvlinks"]),
+        ("gpu={count: 5}", ("gpu",), {"count": 5}),
+        (
+            "skip.memory.no_row_remap_failed=being repaired",
+            ("skip", "memory.no_row_remap_failed"),
+            "being repaired",
+        ),
+        ("skip.pcie.x=too slow = known", ("skip", "pcie.x"), "too slow = known"),
+        ("skip={a.b: because}", ("skip", "a.b"), "because"),
+        ("optional=[xid.a]", ("optional",), ["xid.a"]),
+    ],
+)
+def test_settings(setting: str, path: tuple[str, ...], value: Any) -> None:
+    data: Any = profile.load("h200", [setting]).data
+    for key in path:
+        data = data[key]
+    assert data == value
+
+
+def test_a_setting_leaves_all_else_and_the_last_one_wins() -> None:
+    plain, changed = (
+        profile.load("h200-8x"),
+        profile.load("h200-8x", ["gpu.count=4", "gpu.count=5"]),
+    )
+    assert changed.gpu.count == 5
+    assert {**changed.data, "gpu": {**changed.data["gpu"], "count": 8}} == plain.data
+    assert profile.load("h200-8x").gpu.count == 8, "the profile itself is not changed"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("gpu.count", "--set gpu.count: write it as KEY=VALUE, as in --set gpu.count=4"),
+        ("=4", "no such key"),
+        ("gpu.conut=4", "--set gpu.conut=4: no such key; did you mean gpu.count"),
+        ("gpus.count=4", "did you mean gpu.count"),
+        ("gpu.count.more=4", "no such key"),
+        ("match.device_ids=[]", "no such key"),
+        ("extends=h100", "no such key"),
+        ("gpu.count=eight", "$.gpu.count: 'eight' is not an integer"),
+        ("gpu.count=-1", "$.gpu.count: -1 is less than the minimum of 0"),
+        ("gpu.count=[4", "not valid YAML"),
+        ("gpu.count=010", "'010' is an unusual number"),
+        ("gpu.pcie_width=3", "$.gpu.pcie_width: 3 is not one of"),
+        ("gpu=4", "$.gpu: 4 is not an object"),
+        ("skip.memory.x=5", "$.skip.memory.x: 5 is not a string"),
+        ("skip.memory.x=broken: yes", "would be read as true or false"),  # a value is YAML
+        ("capabilities=[warp]", "$.capabilities[0]: 'warp' is not one of"),
+        ("driver.version=*", "$.driver.version: '*' does not match"),
+    ],
+)
+def test_settings_that_make_no_sense(setting: str, words: str) -> None:
+    assert words in refused("default", setting)
+    assert refused("default", setting).startswith("--set")
+
+
+def test_choosing_by_machine() -> None:
+    for product, cards, name in (
+        ("DGXH100", H100, "h100-8x"),
+        ("PowerEdge XE9680", H200, "h200-8x"),
+    ):
+        chosen, why = profile.choose(machine(*[cards] * 8, vendor="Dell", product=product))
+        assert (chosen.name, chosen.vouches) == (name, True)
+        assert why == f"profile {name} matches this machine"
+
+
+def test_choosing_by_board_and_by_vendor_with_product() -> None:
+    assert (
+        profile.choose(machine(H100, vendor="Dell Inc.", product="x", board="DGXH100"))[0].name
+        == "h100-8x"
+    )
+    joined = machine(H100, vendor="Dell PowerEdge", product="XE9680")
+    assert profile.choose(joined)[0].name == "h100-8x", "vendor and product together"
+    assert profile.choose(machine(H100, vendor="PowerEdge XE9681"))[0].name == "h100"
+
+
+@pytest.mark.parametrize("cards", [1, 4, 7, 8, 9])
+def test_the_number_of_cards_never_chooses(cards: int) -> None:
+    chosen, _ = profile.choose(machine(*[H100] * cards, vendor="NVIDIA", product="DGXH100"))
+    assert (chosen.name, chosen.gpu.count) == ("h100-8x", 8)
+    chosen, _ = profile.choose(machine(*[H100] * cards, product="no such machine"))
+    assert chosen.name == "h100"
+
+
+def test_cards_alone_choose_but_vouch_for_nothing_else() -> None:
+    chosen, why = profile.choose(machine(H200, H200, vendor="Acme", product="Box"))
+    assert (chosen.name, chosen.vouches) == ("h200", False)
+    assert why == "profile h200 matches these cards; no profile knows this machine (Acme Box)"
+    unnamed, why = profile.choose(machine(H200))
+    assert (unnamed.name, unnamed.vouches) == ("h200", False)
+    assert (
+        why
+        == "profile h200 matches these cards; no profile knows this machine (it gives no DMI names)"
+    )
+
+
+@pytest.mark.parametrize(
+    "cards", [("10de:ffff",), (H100, H200), ("10de:2342",), ()]
+)  # 2342 is the GH200, whose name has H200 in it
+def test_cards_that_no_profile_knows(cards: tuple[str, ...]) -> None:
+    chosen, why = profile.choose(machine(*cards, product="DGXH100"))
+    assert (chosen.name, chosen.vouches) == ("default", False)
+    assert why.startswith(
+        f"no profile knows {', '.join(sorted(cards)) or 'a machine without cards'}: name one with --profile"
+    )
+
+
+def test_cards_that_could_not_be_listed_or_named() -> None:
+    unread: Any = lost()
+    chosen, why = profile.choose(demo_node(gpus=unread))
+    assert (chosen.name, chosen.vouches, why) == (
+        "default",
+        False,
+        "no profile chosen: the cards could not be listed",
+    )
+    nameless = machine(H200, H200)
+    nameless = nameless._replace(
+        gpus=(nameless.gpus[0], nameless.gpus[1]._replace(device_id=unread))
+    )
+    chosen, why = profile.choose(nameless)
+    assert (chosen.name, chosen.vouches) == ("default", False)
+    assert why == "no profile knows 10de:2335, a card without device id: name one with --profile"
+
+
+def test_two_that_fit_equally_are_said(site: Path) -> None:
+    for name in ("one", "two"):
+        write(
+            site / "profiles",
+            f"{name}.yaml",
+            f'match: {{device_ids: ["{H200}"], machines: ["Acme*"]}}\n',
+        )
+    chosen, why = profile.choose(machine(H200, vendor="Acme"))
+    assert (chosen.name, chosen.vouches) == ("default", False)
+    assert why == "one and two fit equally: name one with --profile"
+
+
+def test_the_site_s_profile_of_a_bundled_name_goes_first(site: Path) -> None:
+    write(site / "profiles", "h200.yaml", "extends: h100\ngpu: {count: 77}\n")
+    assert profile.load("h200").gpu.count == 77
+    assert profile.known_names()["h200"] == str(site / "profiles" / "h200.yaml")
+    assert profile.known_names()["h100"] == str(BUNDLED / "h100.yaml")
+
+
+def test_a_pinned_profile_wins(site: Path) -> None:
+    write(site, "config.yaml", "profile: h100\n")
+    chosen, why = profile.choose(machine(H200, product="PowerEdge XE9680"), ["gpu.count=2"])
+    assert (chosen.name, chosen.vouches, chosen.gpu.count) == ("h100", True, 2)
+    assert why == f"profile h100, pinned in {site}/config.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "config.yaml:1:1: the file is empty"),
+        ("profil: h100\n", "config.yaml:1:1: $.profil: unknown key; did you mean profile?"),
+        ("profile: 5\n", "config.yaml:1:10: $.profile: 5 is not a string"),
+        ("- a\n", "config.yaml:1:1: $: ['a'] is not an object"),
+        ("profile: h101\n", "unknown profile 'h101': did you mean h100"),
+    ],
+)
+def test_mistakes_in_the_site_s_configuration(text: str, words: str, site: Path) -> None:
+    write(site, "config.yaml", text)
+    with pytest.raises(ProfileError) as told:
+        profile.choose(machine(H200))
+    assert words in str(told.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others may write")
+def test_a_site_configuration_that_others_may_write_is_refused(site: Path) -> None:
+    path = write(site, "config.yaml", "profile: h100\n")
+    os.chmod(path, 0o666)
+    with pytest.raises(ProfileError, match="chmod go-w"):
+        profile.choose(machine(H200))
+
+
+def test_an_empty_configuration_pins_nothing(site: Path) -> None:
+    write(site, "config.yaml", "{}\n")
+    assert profile.choose(machine(H200))[0].name == "h200"
+
+
+def test_choosing_does_not_parse_profiles_of_other_cards(site: Path) -> None:
+    write(site / "profiles", "broken.yaml", "match: {device_ids: ['10de:ffff']\n")
+    assert profile.choose(machine(H200))[0].name == "h200", (
+        "one that cannot be parsed does not matter"
+    )
+    write(site / "profiles", "broken2.yaml", f"match: {{device_ids: ['{H200}']\n")
+    with pytest.raises(ProfileError, match=r"broken2\.yaml:2:1: not valid YAML"):
+        profile.choose(machine(H200))
+
+
+def test_a_profile_that_only_speaks_of_a_card_does_not_match_it(site: Path) -> None:
+    write(
+        site / "profiles",
+        "talk.yaml",
+        f"description: Not for {H200}.\nmatch: {{device_ids: ['10de:ffff']}}\n",
+    )
+    assert profile.choose(machine(H200))[0].name == "h200"
+
+
+def test_unreadable_site_profiles_are_told(site: Path) -> None:
+    (site / "profiles").rmdir()
+    write(site, "profiles", "no folder")
+    assert "h200" in profile.known_names(), "a file in the folder's place is no folder"
+
+
+CARD_NAMES = {
+    "SXM8": "SXM8",
+    "sxm8": "SXM8",
+    "0000:00:07.0": "SXM8",
+    "1654000000002": "SXM8",
+    "1": "SXM8",
+}
+
+
+@pytest.mark.parametrize("name", CARD_NAMES)
+def test_cards_are_named_by_slot_address_serial_or_index(name: str) -> None:
+    node = profile.only_gpus(demo_node(), [name])
+    assert [gpu.label for gpu in node.gpus] == [CARD_NAMES[name]]
+
+
+def test_cards_are_named_by_uuid_and_keep_their_order() -> None:
+    uuid = demo_node().gpus[1].uuid
+    assert [
+        gpu.label for gpu in profile.only_gpus(demo_node(), ["SXM5", uuid.upper(), "SXM5"]).gpus
+    ] == ["SXM8", "SXM5"]
+
+
+def test_the_incidents_of_other_cards_go_with_them() -> None:
+    node = demo_node()
+    first = node.incidents[:1] or ()
+    assert all(
+        one.address == "0000:00:07.0"
+        for one in profile.only_gpus(node._replace(incidents=first), ["SXM8"]).incidents
+    )
+    unread: Any = lost()
+    assert profile.only_gpus(node._replace(incidents=unread), ["SXM8"]).incidents == unread
+
+
+def test_a_name_of_no_card_or_of_two_is_refused() -> None:
+    with pytest.raises(UsageError, match="--gpus SXM9: no such card; did you mean SXM8 or"):
+        profile.only_gpus(demo_node(), ["SXM9"])
+    with pytest.raises(UsageError, match="--gpus : no such card"):
+        profile.only_gpus(demo_node(), [""])
+    node = demo_node()
+    slot1 = node._replace(gpus=(*node.gpus[:3], node.gpus[3]._replace(physical_slot="1")))
+    with pytest.raises(
+        UsageError, match=r"--gpus 1: names SXM8 \(0000:00:07.0\) and SXM7 \(0000:00:09.0\)"
+    ):
+        profile.only_gpus(slot1, ["1"])
+    unread: Any = lost()
+    with pytest.raises(UsageError, match=r"could not be listed \(GPU is lost\)"):
+        profile.only_gpus(demo_node(gpus=unread), ["SXM8"])
+
+
+def test_a_profile_speaks_to_check_authors_like_an_object() -> None:
+    loaded = profile.load("h200-8x")
+    assert (loaded.gpu.count, loaded.infiniband.rate_gbps) == (8, 400)
+    with pytest.raises(
+        AttributeError,
+        match=r"profiles have no key gpu\.cuont: add it to profiles/default\.yaml and the schema",
+    ):
+        _ = loaded.gpu.cuont
+
+
+def test_a_comment_names_the_schema_for_editors() -> None:
+    for name in NAMES:
+        first = (BUNDLED / f"{name}.yaml").read_text("utf-8").splitlines()[0]
+        assert first == "# yaml-language-server: $schema=../gpuscan/schemas/profile.schema.json"
+
+
+def test_a_site_profile_may_extend_the_bundled_one_of_its_name(site: Path) -> None:
+    write(site / "profiles", "h200-8x.yaml", "extends: h200-8x\ngpu:\n  count: 7\n")
+    loaded = profile.load("h200-8x")
+    assert (loaded.gpu.count, loaded.gpu.device_id) == (7, H200)
+
+
+DELL = {"vendor": "Dell Inc.", "product": "PowerEdge XE9680"}
+
+
+def test_a_site_profile_that_extends_a_bundled_one_is_chosen_where_that_is(site: Path) -> None:
+    """It need not repeat what it matches: under the same name it stands in for it."""
+    assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
+    write(site / "profiles", "h100-8x.yaml", "extends: h100-8x\ngpu:\n  count: 7\n")
+    chosen, why = profile.choose(machine(*[H100] * 8, **DELL))
+    assert (chosen.name, chosen.vouches, chosen.gpu.count) == ("h100-8x", True, 7)
+    assert why == "profile h100-8x matches this machine"
+    assert profile.choose(machine(H200))[0].name == "h200"
+
+
+def test_a_site_profile_of_another_name_says_itself_where_it_fits(site: Path) -> None:
+    """Else adding a variant would make two that fit equally; and words in a description match
+    nothing.
+    """
+    write(
+        site / "profiles",
+        "ours.yaml",
+        "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 7}\n",
+    )
+    assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
+    write(
+        site / "profiles",
+        "h100-8x.yaml",
+        "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 6}\n",
+    )
+    assert profile.choose(machine(*[H100] * 8, **DELL))[0].gpu.count == 6
+
+
+def test_a_site_profile_without_a_match_of_its_own_matches_no_more_than_its_parent(
+    site: Path,
+) -> None:
+    write(site / "profiles", "h100-8x.yaml", "extends: h200\ngpu: {count: 6}\n")
+    assert profile.choose(machine(H100, **DELL))[0].name != "h100-8x"
+    write(site / "profiles", "ours.yaml", "gpu: {count: 6}\n")
+    assert profile.choose(machine(H100, **DELL))[0].name != "ours"
+
+
+BROKEN_PLACES = {
+    "a dangling link": lambda path: path.symlink_to("/no/such/place.yaml"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a folder": lambda path: path.mkdir(),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe\x00"),
+}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("judge",), ("profile", "list"), ("profile", "show", "x"), ("profile", "validate", "x")],
+)
+@pytest.mark.parametrize("name", BROKEN_PLACES)
+def test_what_is_no_file_among_the_site_s_profiles_is_told(
+    name: str, words: tuple[str, ...], site: Path, call: Call
+) -> None:
+    BROKEN_PLACES[name](site / "profiles" / "x.yaml")
+    if words == ("judge",):
+        words = (*words, str(saved_without_a_profile(site)))
+    done = call(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"gpuscan: {site}/profiles/x.yaml:")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+
+
+def saved_without_a_profile(folder: Path) -> Path:
+    """Write the demo so that a profile has to be chosen for it."""
+    demo = opened("demo")
+    demo.meta.pop("profile", None)
+    save(demo, str(folder / "demo.json"))
+    return folder / "demo.json"
+
+
+@pytest.mark.parametrize(
+    "limit", ["==96.00.99.00.01", ">=96", ">=96.00,<97", "!=96.00.A5.00.1A", "null"]
+)
+def test_limits_of_a_vbios_are_taken(limit: str) -> None:
+    profile.load("h200-4x", [f"gpu.vbios={limit}"])
+
+
+NO_LIMITS = ("nonsense", "96.00.99.00.01", "=96", ">=", "==", ">=96,", ",>=96", ">=96 <97", "~=96")
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS)
+def test_limits_of_a_vbios_that_are_none_are_refused(limit: str, tmp_path: Path) -> None:
+    assert "gpu.vbios" in refused("h200-4x", f"gpu.vbios={limit}")
+    path = write(tmp_path, "a.yaml", f'extends: h200-4x\ngpu:\n  vbios: "{limit}"\n')
+    assert f"a.yaml:3:10: $.gpu.vbios: '{limit}' does not match" in refused(path)
+
+
+def test_slots_with_their_silkscreen(tmp_path: Path) -> None:
+    """A mapping of slots is one expectation: a child's replaces its parent's, as a list does."""
+    parent = write(tmp_path, "p.yaml", "gpu: {slots: {SXM1: GPU 5, SXM2: GPU 7}}\n")
+    loaded = profile.load(parent)
+    assert [profile.silkscreen(loaded, label) for label in ("SXM1", "SXM2", "SXM3")] == [
+        "GPU 5",
+        "GPU 7",
+        "",
+    ]
+    assert loaded.gpu.slots == {"SXM1": "GPU 5", "SXM2": "GPU 7"}
+    child = profile.load(
+        write(tmp_path, "c.yaml", "extends: p.yaml\ngpu: {slots: {SXM3: GPU 1}}\n")
+    )
+    assert child.data["gpu"]["slots"] == {"SXM3": "GPU 1"}
+    listed = profile.load(write(tmp_path, "l.yaml", "extends: p.yaml\ngpu: {slots: [SXM1]}\n"))
+    assert (listed.gpu.slots, profile.silkscreen(listed, "SXM1")) == (["SXM1"], "")
+    assert profile.silkscreen(profile.load("default"), "SXM1") == ""
+    assert profile.silkscreen(profile.load(parent, ["gpu.slots={SXM4: GPU 2}"]), "SXM4") == "GPU 2"
+
+
+@pytest.mark.parametrize(
+    "slots", ["{SXM1: 5}", "{SXM1: ''}", "{SXM1: null}", "SXM1", "[5]", "[SXM1, SXM1]"]
+)
+def test_slots_that_are_none_are_refused(tmp_path: Path, slots: str) -> None:
+    assert "$.gpu.slots" in refused(write(tmp_path, "p.yaml", f"gpu: {{slots: {slots}}}\n"))

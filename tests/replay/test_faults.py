@@ -1,0 +1,143 @@
+"""Faults are patches on recordings: each is found, explained by one root, and given the right
+action.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+from faults import FAULTS, faulty
+from nodes_recordings import NAMES, base, checks, exit_of, judged, told
+
+from gpuscan import catalogue, collectors
+from gpuscan.model import Incident
+from gpuscan.model.outcome import Action, Report, Status
+from gpuscan.recording import Recording, patch
+
+RECOVERY = 154
+
+
+def findings(report: Report) -> dict[str, str]:
+    """The heaviest action of each result that found something: {check[subject]: action}."""
+    return {
+        f"{result.check}[{result.subject}]": told(result).partition("/")[2]
+        for result in report.results
+        if result.findings
+    }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_is_found_and_given_its_action(name: str) -> None:
+    expect, report = FAULTS[name]["expect"], faulty(name)
+    assert findings(report) == expect["findings"]
+    assert (report.exit_code, report.verdict) == (expect["exit"], expect["verdict"])
+    unknown = [
+        f"{result.check}[{result.subject}]"
+        for result in report.results
+        if result.status is Status.UNKNOWN
+    ]
+    assert unknown == expect.get("unknown", [])
+    assert not [result.traceback for result in report.results if result.traceback]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_changes_what_is_there(name: str) -> None:
+    """A key that matches nothing would make a fault look harmless."""
+    fault = FAULTS[name]
+    assert set(fault) <= {"about", "base", "profile", "settings", "context", "set", "log", "expect"}
+    assert set(fault["expect"]) <= {"exit", "verdict", "findings", "unknown"}
+    assert fault["base"] in NAMES
+    keys = list(base(fault["base"]).keys())
+    for changed in fault.get("set", {}):
+        assert changed.startswith("run:") or any(fnmatchcase(key, changed) for key in keys), changed
+
+
+def test_the_exit_code_is_that_of_the_heaviest_failure() -> None:
+    for name, fault in FAULTS.items():
+        failures = [
+            f.action for r in faulty(name).results for f in r.findings if f.severity is Status.FAIL
+        ]
+        if failures:
+            assert fault["expect"]["exit"] == max(exit_of(action.value) for action in failures), (
+                name
+            )
+
+
+def test_every_check_fails_or_warns_somewhere() -> None:
+    """To add a check is to add a fault in which it fails.
+
+    What compares two recordings has its stories in test_swaps.py, what is imported its texts in
+    test_imports.py.
+    """
+    found = {
+        finding.partition("[")[0]
+        for fault in FAULTS.values()
+        for finding in fault["expect"]["findings"]
+    }
+    assert found == {
+        one.id for one in checks() if one.subject != "change" and not one.mark.imported
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FAULTS if name.startswith("xid-") and name[4:].isdigit()]
+)
+def test_an_xid_alone_has_the_action_of_the_catalogue(name: str) -> None:
+    code = int(name.partition("-")[2])
+    (incident,) = _incidents(name)
+    if code != RECOVERY:  # its action is the one that its line names
+        assert (incident.code, incident.action) == (code, catalogue.entry(f"xid:{code}").action)
+    action = Action(incident.action)
+    if (
+        action is Action.INVESTIGATE
+    ):  # once, and the card shows nothing: it is told, and drains nothing
+        action = Action.MONITOR
+    assert FAULTS[name]["expect"]["exit"] == exit_of(action.value)
+    assert list(findings(faulty(name)).values()) == (
+        [] if action is Action.NONE else [action.value]
+    )
+
+
+def _incidents(name: str) -> tuple[Incident, ...]:
+    fault = FAULTS[name]
+    return collectors.node(patch(base(fault["base"]), fault.get("set", {}), fault["log"])).incidents
+
+
+def test_a_pending_remap_may_wait_for_the_job_to_end() -> None:
+    (finding,) = [
+        finding for result in faulty("row-remap-pending").results for finding in result.findings
+    ]
+    assert (finding.urgency, finding.action) == ("next-idle", Action.RESET_GPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "shared"),
+    [
+        ("pcie-x8", False),
+        ("pcie-x8-on-five", True),
+        ("power-brake-everywhere", True),
+        ("nvlink-all-down-everywhere", True),
+        ("nvlink-all-down-on-one-card", False),
+        ("row-remap-failed-everywhere", False),
+    ],
+)
+def test_half_of_the_cards_share_a_cause_but_for_their_own_flags(name: str, shared: bool) -> None:
+    marks = [finding.shared for result in faulty(name).results for finding in result.findings]
+    assert marks
+    assert set(marks) == {shared}
+
+
+def test_a_brake_that_flashes_in_one_sample_is_no_brake() -> None:
+    """Both samples must show it; `patch` changes all of a key's, so this one is built by hand."""
+    healthy = base("h100-8x-ib")
+    key = "nvml:nvmlDeviceGetCurrentClocksEventReasons(0000:52:00.0)"
+    for samples, exit_code in (((0x88, 0x1), 0), ((0x1, 0x88), 0), ((0x88, 0x88), 40)):
+        values = iter(samples)
+        changed = [
+            reading._replace(value=next(values)) if reading.key == key else reading
+            for reading in healthy
+        ]
+        assert judged(Recording(healthy.meta, healthy.scope, changed)).exit_code == exit_code, (
+            samples
+        )

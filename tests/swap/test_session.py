@@ -1,0 +1,366 @@
+"""`swap begin` and `swap verify` on a fake machine: the node is held from before the work until
+the right part is proven.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machine import Done, Machine
+from over_time import BOOT, CARD, EIGHT, FAILED, SERIAL, file_of
+from program import Call, Ended, start
+
+from gpuscan.collectors import node
+from gpuscan.engine.hold import beside_swap
+from gpuscan.model import Held
+from gpuscan.recording import Recording, load, patch
+
+Make = Callable[[Recording], Machine]
+NEW = "1650000000999"
+OTHER_CARD = "0000:1b:00.0"  # SXM3
+OTHER = f"nvml:nvmlDeviceGetSerial({OTHER_CARD})"
+BOOTED = {BOOT: "00000001-0000-4000-8000-000000000000"}
+
+
+class Site:
+    """One machine, as it is at each time, with one state."""
+
+    def __init__(self, make: Make, folder: Path) -> None:
+        self.make, self.state = make, str(folder / "state")
+        self.base = load(EIGHT)
+
+    def at(self, changes: dict[str, Any]) -> Machine:
+        return self.make(patch(self.base, changes))
+
+    def do(self, machine: Machine, *words: str) -> Done:
+        return machine.plain(*words, "--state-dir", self.state)
+
+    def ask(self, *words: str) -> Ended:
+        """Ask the state, for which no machine is needed."""
+        return start([*words, "--state-dir", self.state])
+
+    def status(self, machine: Machine) -> int:
+        return self.do(machine, "status").code
+
+    def last(self) -> dict[str, Any]:
+        return dict(json.loads(Path(self.state, "last.json").read_text()))
+
+
+@pytest.fixture
+def site(machine: Make, tmp_path: Path) -> Site:
+    return Site(machine, tmp_path)
+
+
+def begin(site: Site, machine: Machine, *words: str, part: str = "gpu:SXM4") -> Done:
+    return site.do(
+        machine, "swap", "begin", "--ticket", "OPS-7", "--part", part, "--bug-report", "0", *words
+    )
+
+
+def wrong(done: Done) -> set[str]:
+    return {row["check"] for row in done.report["findings"] if row["severity"] == "fail"}
+
+
+def test_a_swap_from_failure_to_proof(site: Site) -> None:
+    broken, fixed = site.at(FAILED), site.at({SERIAL: NEW, **BOOTED})
+    assert site.do(broken, "run", "-q").code == 41
+    done = begin(site, broken)
+    assert (done.code, done.err) == (0, "")
+    for word in ("SXM4", site.base.get(SERIAL), CARD, "SXM3", "SXM5", "swap verify"):
+        assert word in done.out, word
+    assert site.status(broken) == 41
+    assert site.last()["swap"]["ticket"] == "OPS-7"
+    assert {one["check"] for one in site.last()["hold"]["reasons"]} == {
+        "memory.no_row_remap_failed",
+        "swap.begin",
+    }
+    kept = {path.name for path in Path(site.last()["swap"]["folder"]).iterdir()}
+    assert kept >= {"recording.json.gz", "report.json", "ticket.md"}
+    done = site.do(fixed, "swap", "verify", "--format", "json")
+    assert done.code == 0, done.out
+    notes = done.report["notes"]
+    assert any("not exercised" in note for note in notes)
+    assert any(
+        f"note {NEW} in the inventory; {site.base.get(SERIAL)} goes back" in note for note in notes
+    )
+    assert site.status(fixed) == 0
+    assert (site.last()["hold"], site.last()["swap"]) == (None, None)
+    assert done.report["hold"] is None
+    events = [json.loads(line) for line in site.ask("history", "export").out.splitlines()]
+    assert [event["what"] for event in events if event.get("what", "").startswith("swap-")] == [
+        "swap-begin",
+        "swap-end",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "check"),
+    [
+        ({}, 20, "swap.what_was_named_changed"),
+        ({OTHER: NEW}, 20, "swap.nothing_else_changed"),
+        ({SERIAL: NEW, **FAILED}, 40, "memory.no_row_remap_failed"),
+    ],
+    ids=["nothing was changed", "the wrong card", "the fault stays"],
+)
+def test_what_is_not_proven_stays_held(
+    site: Site, changes: dict[str, Any], code: int, check: str
+) -> None:
+    begin(site, site.at(FAILED))
+    after = site.at({**changes, **BOOTED})
+    done = site.do(after, "swap", "verify", "--format", "json")
+    assert done.code == code
+    assert check in wrong(done) or any(name.startswith("swap.") for name in wrong(done))
+    assert site.status(after) == 41
+    assert site.last()["swap"]["ticket"] == "OPS-7"
+    assert done.report["hold"]["code"] == 41
+
+
+TWO_FAILED = {**FAILED, f"nvml:nvmlDeviceGetRemappedRows({OTHER_CARD})": [0, 8, 0, 1]}
+SUSPECT = {
+    f"nvml:nvmlDeviceGetRemappedRows({OTHER_CARD})": [0, 8, 1, 0]
+}  # 30, which a passing run lifts
+
+
+@pytest.mark.parametrize(
+    ("changes", "stays"),
+    [(TWO_FAILED, {"gpu:SXM3"}), ({**FAILED, **SUSPECT}, set())],
+    ids=["41", "30"],
+)
+def test_a_swap_frees_no_other_card(site: Site, changes: dict[str, Any], stays: set[str]) -> None:
+    """Its fault is hidden now, as one that comes and goes; what a passing run lifts this one
+    lifts, too.
+    """
+    assert site.do(site.at(changes), "run", "-q").code == 41
+    begin(site, site.at(FAILED))
+    after = site.at({SERIAL: NEW, **BOOTED})
+    done = site.do(after, "swap", "verify", "--format", "json")
+    assert done.code == (41 if stays else 0)
+    assert wrong(done) == ({"history.no_hold_stands"} if stays else set())
+    assert any("is proven" in note for note in done.report["notes"])
+    assert {one["subject"] for one in (site.last()["hold"] or {"reasons": []})["reasons"]} == stays
+    assert site.last()["swap"] is None
+    assert site.status(after) == done.code
+
+
+def held(
+    subject: str, code: int = 41, *, address: str = "", serial: str = "", check: str = "memory.x"
+) -> Held:
+    return Held(
+        code,
+        "replace",
+        check,
+        subject,
+        subject.partition(":")[2],
+        address,
+        serial,
+        "x",
+        "passive",
+        "",
+        "",
+        0.0,
+    )
+
+
+BEGUN = held("gpu:SXM4", check="swap.begin", address=CARD, serial="1")
+IN = load(EIGHT).get(OTHER)  # the serial of a card that stayed
+
+
+@pytest.mark.parametrize(
+    ("one", "changed", "stays"),
+    [
+        (held("gpu:SXM4", serial="1"), "gpu:SXM4", False),
+        (held(f"gpu:{CARD}", address=CARD), "gpu:SXM4", False),
+        (held("gpu:SXM3", serial=IN), "gpu:SXM4", True),
+        (held("gpu:SXM3"), "gpu:SXM4", True),
+        (held("gpu:SXM3"), "tray", False),
+        (held("gpu:SXM3", serial="gone"), "gpu:SXM4", False),
+        (held("gpu:SXM3", 20, serial=IN), "gpu:SXM4", True),
+        (held("port:mlx5_0/1", 40), "gpu:SXM4", True),
+        (held("port:mlx5_0/1", 40), "cable:mlx5_0/1", False),
+        (held("port:mlx5_0/1", 30), "cable:mlx5_0/1", True),
+        (held("node", 40), "gpu:SXM4", False),
+        (held("node", 30), "gpu:SXM4", True),
+    ],
+)
+def test_what_a_proven_swap_lifts(one: Held, changed: str, stays: bool) -> None:
+    """No check has run here that could lift what a passing run lifts; a card of no known serial is
+    taken for one that stayed.
+    """
+    kept = beside_swap([BEGUN, one], [changed], node(load(EIGHT)), (), {"level": "quick"})
+    assert kept == ((one,) if stays else ())
+
+
+def test_a_swap_of_both_cards_frees_both(site: Site) -> None:
+    begin(site, site.at(TWO_FAILED), "--part", "gpu:SXM3")
+    after = site.at({SERIAL: NEW, OTHER: "1650000000998", **BOOTED})
+    assert site.do(after, "swap", "verify", "-q").code == 0
+    assert site.status(after) == 0
+
+
+def test_an_incomplete_proof_lifts_nothing(site: Site) -> None:
+    begin(site, site.at(FAILED))
+    after = site.at({SERIAL: NEW, **BOOTED})
+    after.nvml({f"nvml:nvmlDeviceGetRemappedRows({CARD})": unread()})
+    done = site.do(after, "swap", "verify", "--format", "json")
+    assert done.code == 3
+    assert site.status(after) == 41
+    assert any("not proven: the node stays held" in note for note in done.report["notes"])
+
+
+def unread() -> Any:
+    from fake_nvml import Change
+
+    return Change(code=4)
+
+
+def test_a_passing_run_does_not_end_a_swap(site: Site) -> None:
+    begin(site, site.at(FAILED))
+    fixed = site.at({SERIAL: NEW, **BOOTED})
+    assert site.do(fixed, "run", "-q").code == 0  # the held part is no longer in the node
+    status = site.do(fixed, "status", "--on-incomplete", "pass")
+    assert status.code == 3
+    assert "swap is under way" in status.out
+    assert site.do(fixed, "swap", "verify", "-q").code == 0
+    assert site.status(fixed) == 0
+
+
+def test_without_a_begin_the_last_boot_is_compared(site: Site) -> None:
+    assert site.do(site.at({}), "run", "-q").code == 0
+    fixed = site.at({SERIAL: NEW, **BOOTED})
+    assert site.do(fixed, "run", "-q").code == 0
+    done = site.do(fixed, "swap", "verify", "--expect", "gpu:SXM4", "--format", "json")
+    assert done.code == 0, done.out
+    assert [row["slot"] for row in done.report["changes"] if row["what"] == "replaced"] == ["SXM4"]
+    assert site.do(fixed, "swap", "verify", "--expect", "gpu:SXM5", "-q").code == 20
+
+
+def test_nothing_to_compare_is_incomplete(site: Site, tmp_path: Path) -> None:
+    healthy = site.at({})
+    done = site.do(healthy, "swap", "verify", "--format", "json")
+    assert done.code == 3
+    assert any("swap not proven" in row.get("reason", "") for row in done.report["checks"])
+    parts = tmp_path / "parts.yaml"
+    parts.write_text(f"SXM4: '{site.base.get(SERIAL)}'\n")
+    assert site.do(healthy, "swap", "verify", "--expected-parts", str(parts), "-q").code == 0
+    parts.write_text(f"SXM4: '{NEW}'\n")
+    assert site.do(healthy, "swap", "verify", "--expected-parts", str(parts), "-q").code == 20
+
+
+def test_a_missing_card_is_named_by_what_was_seen_of_it(site: Site) -> None:
+    assert site.do(site.at({}), "run", "-q").code == 0
+    left = [name for name in site.base.get("dir:/sys/bus/pci/devices") if name != CARD]
+    gone = site.at({"dir:/sys/bus/pci/devices": left, f"*{CARD}*": None})
+    done = begin(site, gone, "--format", "json")
+    assert done.code == 0, done.err
+    (part,) = json.loads(done.out)["parts"]
+    assert (part["slot"], part["serial"], part["address"]) == ("SXM4", site.base.get(SERIAL), CARD)
+    (reason,) = [one for one in site.last()["hold"]["reasons"] if one["check"] == "swap.begin"]
+    assert (reason["serial"], reason["code"]) == (site.base.get(SERIAL), 41)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--ticket", "", "--part", "gpu:SXM4"), "name the ticket"),
+        (("--ticket", "T"), "name the ticket and what"),
+        (
+            ("--ticket", "T", "--part", "gpu:SXM44"),
+            "--part gpu:SXM44: no such gpu in this node; did you mean SXM4",
+        ),
+        (("--ticket", "T", "--part", "fan:1"), "--part fan:1"),
+        (("--ticket", "T", "--part", "none"), "a swap changes something"),
+        (("--ticket", "T", "--part", "gpu:SXM4", "--bug-report", "long"), "--bug-report long"),
+    ],
+)
+def test_bad_words(site: Site, words: tuple[str, ...], told: str) -> None:
+    done = site.do(site.at({}), "swap", "begin", *words)
+    assert done.code == 2
+    assert told in done.err
+    assert not Path(site.state, "last.json").exists()
+
+
+def test_one_swap_at_a_time(site: Site) -> None:
+    broken = site.at(FAILED)
+    assert begin(site, broken).code == 0
+    done = site.do(broken, "swap", "begin", "--ticket", "OPS-8", "--part", "gpu:SXM5")
+    assert done.code == 2
+    assert "a swap is under way, OPS-7 (gpu:SXM4)" in done.err
+    assert begin(site, broken, part="nic:mlx5_3").code == 0  # the same ticket may grow
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        ("cable:mlx5_0/1", 40),
+        ("nic:mlx5_0", 41),
+        ("disk:nvme0", 41),
+        ("baseboard", 41),
+        ("tray", 41),
+    ],
+)
+def test_every_kind_of_part_can_be_swapped(site: Site, part: str, code: int) -> None:
+    healthy = site.at({})
+    done = begin(site, healthy, part=part)
+    assert done.code == 0, done.err
+    assert site.status(healthy) == code
+
+
+def test_a_state_that_cannot_be_written_begins_no_swap(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    done = begin(site, site.at({}))
+    assert done.code == 2
+
+
+def test_the_bug_report_is_part_of_the_evidence(site: Site, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    script = tools / "nvidia-bug-report.sh"
+    script.write_text(
+        '#!/bin/sh\nwhile [ "$1" != --output-file ]; do shift; done\necho log > "$2.gz"\n'
+    )
+    script.chmod(0o755)
+    broken = site.at(FAILED)
+    done = broken.plain(
+        "swap",
+        "begin",
+        "--ticket",
+        "T",
+        "--part",
+        "gpu:SXM4",
+        "--state-dir",
+        site.state,
+        env={"PATH": f"{tools}:/usr/bin:/bin"},
+    )
+    assert done.code == 0, done.err
+    names = {path.name for path in Path(site.last()["swap"]["folder"]).iterdir()}
+    assert any(name.startswith("nvidia-bug-report") for name in names), names
+
+
+def test_the_newest_failing_run_makes_the_ticket(site: Site, call: Call, tmp_path: Path) -> None:
+    broken = site.at(FAILED)
+    assert site.do(broken, "run", "-q").code == 41
+    assert site.do(broken, "run", "-q", "--tried", "reseat").code == 41
+    done = site.ask("ticket")
+    assert done.code == 0, done.err
+    assert "the newest failing run: gpu-042" in done.err
+    assert site.base.get(SERIAL) in done.out
+    assert "reseat" in done.out
+    other = tmp_path / "other"
+    call("judge", file_of(site.base, tmp_path, "x.gz"), "--state-dir", str(other))
+    refused = call("ticket", "--state-dir", str(other))
+    assert refused.code == 2
+    assert "no run that failed" in refused.err
+
+
+def test_settling_waits_for_a_pass(site: Site) -> None:
+    """A card that comes back within the time is no fault; one that does not is told when the time
+    is over.
+    """
+    broken = site.at(FAILED)
+    assert site.do(broken, "run", "-q", "--settle", "1s").code == 41
+    done = site.do(broken, "run", "-q", "--settle", "soon")
+    assert done.code == 2
