@@ -9,7 +9,7 @@ from gpuscan.engine.measurements import unit_of
 from gpuscan.model import Rate
 from gpuscan.model.outcome import TO_REPLACE
 
-ANSWERS = "driver.every_card_answers"
+ANSWERS = "driver.gpu_access"
 ENGINE = "gpuscan's burn-in"
 SDC = f"{ENGINE}: every word is compared, and a flip was injected and found first"
 COMPUTED = ("exact", "stress", "pulse", "nccl")
@@ -69,8 +69,9 @@ SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask fo
     source=f"{ENGINE}: no test of ours takes the card longer than a second at a time, and none of its kernels faults",
     kinds=("open", "exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
     same=("ended",),
+    aliases=["burnin.runs_to_its_end"],
 )
-def test_runs_to_its_end(test: BurnTest) -> None:
+def test_completion(test: BurnTest) -> None:
     """The test ran to its end: the card was neither stuck nor lost in it."""
     if test.kind == "nccl" and test.ended != "ran":
         fail(
@@ -93,13 +94,14 @@ def test_runs_to_its_end(test: BurnTest) -> None:
 
 @check(
     action=Action.REPLACE,
-    needs=(ANSWERS, "burnin.runs_to_its_end"),
+    needs=(ANSWERS, "burnin.completion"),
     source=SDC,
     impact="correctness",
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
     ladder=TO_REPLACE,
+    aliases=["burnin.no_corruption_is_seen"],
 )
-def test_no_corruption_is_seen(test: BurnTest) -> None:
+def test_corruption(test: BurnTest) -> None:
     """No wrong word was seen.
 
     What came out wrong twice in the card's own arithmetic or memory is the card, when run again or
@@ -176,12 +178,13 @@ def _first(test: BurnTest) -> str:
 
 @check(
     action=Action.REPLACE,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.no_corruption_is_seen"),
+    needs=(ANSWERS, "burnin.completion", "burnin.corruption"),
     source=f"{ENGINE}: one cubin, one operand, no atomics: every card of a model must get the same bits",
     impact="correctness",
     kinds=("stress",),
+    aliases=["burnin.agrees_with_the_other_cards"],
 )
-def test_agrees_with_the_other_cards(test: BurnTest) -> None:
+def test_product_match(test: BurnTest) -> None:
     """The product of random numbers has the same bits on every card of this model, and at a second try."""
     got, again = test.hash, test.hash_again
     if again not in ("", got):
@@ -211,12 +214,13 @@ def test_agrees_with_the_other_cards(test: BurnTest) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    needs=(ANSWERS, "burnin.completion", "burnin.slowdown"),
     source=f"{ENGINE}: the profile's floors, each with its source",
     impact="performance",
     kinds=SPEEDS,
+    aliases=["burnin.reaches_its_floor"],
 )
-def test_reaches_its_floor(test: BurnTest, profile: Profile) -> None:
+def test_floor(test: BurnTest, profile: Profile) -> None:
     """Every speed reaches the profile's floor, at the second try at least.
 
     Where all cards are slow, look at what they share: driver, power limits, BIOS, or a floor that
@@ -251,12 +255,13 @@ def _floor(label: str, profile: Profile) -> tuple[float, bool]:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.reaches_its_floor"),
+    needs=(ANSWERS, "burnin.completion", "burnin.floor"),
     source="gpu-fryer: an outlier by 10 % fails; ml-engineering: 5 % between cards is normal variation",
     impact="performance",
     kinds=("stress", "hbm", "pcie", "peer"),
+    aliases=["burnin.keeps_up_with_the_node"],
 )
-def test_keeps_up_with_the_node(test: BurnTest, profile: Profile) -> None:
+def test_node_median(test: BurnTest, profile: Profile) -> None:
     """No speed lies far below the median of the node's cards."""
     for rate in test.rates:
         best = max((rate.value, *rate.again))
@@ -278,16 +283,17 @@ def test_keeps_up_with_the_node(test: BurnTest, profile: Profile) -> None:
     action=Action.INSPECT,
     needs=(
         ANSWERS,
-        "memory.no_uncorrectable_ecc",
-        "memory.no_row_remap_is_pending",
-        "burnin.no_corruption_is_seen",
+        "memory.uncorrectable_ecc",
+        "memory.row_remap_pending",
+        "burnin.corruption",
     ),
     source="DCGM diagnostics: replays above 80 and 100 CRC errors fail a test, any uncorrectable error and recovery does",
     impact="correctness",
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer"),
     same=("grown",),
+    aliases=["burnin.counts_no_errors"],
 )
-def test_counts_no_errors(test: BurnTest) -> None:
+def test_error_counters(test: BurnTest) -> None:
     """No error counter of the card rose while the test ran."""
     for amount in test.grown:
         most = MOST.get(amount.label, 0)
@@ -307,11 +313,12 @@ def test_counts_no_errors(test: BurnTest) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "xid.no_fault_is_logged", "xid.log_covers_this_boot"),
+    needs=(ANSWERS, "burnin.completion", "xid.faults", "xid.log_coverage"),
     source=f"{ENGINE}: its kernels are known to be right, so what a program may cause elsewhere is the card's here",
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer"),
+    aliases=["burnin.nothing_is_logged"],
 )
-def test_nothing_is_logged(test: BurnTest) -> None:
+def test_kernel_log(test: BurnTest) -> None:
     """The kernel logged nothing of the card while the test ran."""
     for line in test.logged[:1]:
         more = f" (and {len(test.logged) - 1} more lines)" if len(test.logged) > 1 else ""
@@ -320,12 +327,13 @@ def test_nothing_is_logged(test: BurnTest) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=(ANSWERS, "burnin.runs_to_its_end"),
+    needs=(ANSWERS, "burnin.completion"),
     source="NVML clocks event reasons; the software power cap at the limit is what full load looks like, and is no fault",
     impact="performance",
     kinds=LOADED,
+    aliases=["burnin.is_not_slowed_down"],
 )
-def test_is_not_slowed_down(test: BurnTest) -> None:
+def test_slowdown(test: BurnTest) -> None:
     """Under load the card is held down by nothing but its power limit.
 
     A flag that only one look of the test showed flashes at a change of clocks, too: that only
@@ -353,12 +361,13 @@ def test_is_not_slowed_down(test: BurnTest) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    needs=(ANSWERS, "burnin.completion", "burnin.slowdown"),
     source="NVML: the card's own limits",
     impact="performance",
     kinds=LOADED,
+    aliases=["burnin.stays_below_its_limits"],
 )
-def test_stays_below_its_limits(test: BurnTest) -> None:
+def test_temperature(test: BurnTest) -> None:
     """Under load core and memory stay below the temperatures that the card itself names."""
     load = test.load
     if load.core_c >= load.slowdown_c:
@@ -375,12 +384,13 @@ def test_stays_below_its_limits(test: BurnTest) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    needs=(ANSWERS, "burnin.completion", "burnin.slowdown"),
     source=f"{ENGINE}: slots of air-cooled boards differ by 8 to 12 °C",
     impact="performance",
     kinds=("stress",),
+    aliases=["burnin.is_as_warm_as_its_siblings"],
 )
-def test_is_as_warm_as_its_siblings(test: BurnTest, profile: Profile) -> None:
+def test_temperature_spread(test: BurnTest, profile: Profile) -> None:
     """Under load no card is much warmer than the median of the node's cards."""
     load, most = test.load, profile.limits.burnin_spread_c
     if load.core_c - load.usual_core_c > most:
@@ -392,12 +402,13 @@ def test_is_as_warm_as_its_siblings(test: BurnTest, profile: Profile) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=(ANSWERS, "burnin.runs_to_its_end", "burnin.is_not_slowed_down"),
+    needs=(ANSWERS, "burnin.completion", "burnin.slowdown"),
     source=f"{ENGINE}: bf16 products draw the whole limit on data-centre cards",
     impact="performance",
     kinds=("stress",),
+    aliases=["burnin.draws_its_power"],
 )
-def test_draws_its_power(test: BurnTest, profile: Profile) -> None:
+def test_power(test: BurnTest, profile: Profile) -> None:
     """Products of random bf16 numbers draw nearly all the power that the card may draw."""
     share = profile.burnin.power_share
     if (
@@ -413,12 +424,13 @@ def test_draws_its_power(test: BurnTest, profile: Profile) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=(ANSWERS, "pcie.runs_at_full_width", "burnin.runs_to_its_end"),
+    needs=(ANSWERS, "pcie.link_width", "burnin.completion"),
     source="DCGM: the generation is judged under load, as idle cards lower it",
     impact="performance",
     kinds=("pcie",),
+    aliases=["burnin.link_runs_at_its_generation"],
 )
-def test_link_runs_at_its_generation(test: BurnTest, profile: Profile) -> None:
+def test_pcie_generation(test: BurnTest, profile: Profile) -> None:
     """While data crosses it, the card's PCIe link runs at its generation."""
     now, expected = test.load.pcie_generation, profile.gpu.pcie_generation
     if now < expected:
@@ -429,8 +441,13 @@ def test_link_runs_at_its_generation(test: BurnTest, profile: Profile) -> None:
         )
 
 
-@check(action=Action.INVESTIGATE, source="the program's own verdict", kinds=("tool",))
-def test_tool_passes(test: BurnTest) -> None:
+@check(
+    action=Action.INVESTIGATE,
+    source="the program's own verdict",
+    kinds=("tool",),
+    aliases=["burnin.tool_passes"],
+)
+def test_tools(test: BurnTest) -> None:
     """The other program that was run found nothing wrong.
 
     What failed there drains the node, also where DCGM's code alone would only be watched: a test

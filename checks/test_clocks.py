@@ -6,9 +6,13 @@ SOURCE = "NVML clocks event reasons: idle, software power cap and display say no
 
 
 @check(
-    action=Action.FIX_CONFIG, needs="driver.every_card_answers", source=SOURCE, impact="performance"
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    source=SOURCE,
+    impact="performance",
+    aliases=["clocks.no_setting_caps_them"],
 )
-def test_no_setting_caps_them(gpu: Gpu) -> None:
+def test_caps(gpu: Gpu) -> None:
     """No application clock and no sync boost group holds the clocks down."""
     reasons = gpu.clock_reasons
     if reasons.application_clocks:
@@ -22,12 +26,13 @@ def test_no_setting_caps_them(gpu: Gpu) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown", "thermal.no_power_brake"),
+    needs=("driver.gpu_access", "thermal.hardware_slowdown", "thermal.power_brake"),
     source=SOURCE,
     impact="performance",
     jobs=True,
+    aliases=["clocks.no_unexplained_slowdown"],
 )
-def test_no_unexplained_slowdown(gpu: Gpu) -> None:
+def test_unexplained_slowdown(gpu: Gpu) -> None:
     """The hardware does not slow the card down for a reason that it does not name."""
     reasons = gpu.clock_reasons
     if reasons.hw_slowdown and not (reasons.hw_thermal or reasons.power_brake):

@@ -36,8 +36,8 @@ ABSENT = {
 }
 
 
-@check(action=Action.FIX_CONFIG, source="NVML return codes of nvmlInit")
-def test_answers(node: Node) -> None:
+@check(action=Action.FIX_CONFIG, source="NVML return codes of nvmlInit", aliases=["driver.answers"])
+def test_loaded(node: Node) -> None:
     """The driver is loaded and its library answers."""
     if node.gpus and node.driver.access in SILENT:
         action, words = SILENT[node.driver.access]
@@ -51,11 +51,12 @@ def test_answers(node: Node) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs="driver.answers",
+    needs="driver.loaded",
     source="NVML return codes of nvmlInit",
     imported=True,
+    aliases=["driver.answers_nvidia_smi"],
 )
-def test_answers_nvidia_smi(node: Node) -> None:
+def test_nvidia_smi(node: Node) -> None:
     """Where somebody asked nvidia-smi, the driver answered it, whatever cards there are."""
     if node.complaints and node.driver.access in SILENT:
         action, words = SILENT[node.driver.access]
@@ -64,12 +65,13 @@ def test_answers_nvidia_smi(node: Node) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs=("driver.answers", "driver.answers_nvidia_smi"),
+    needs=("driver.loaded", "driver.nvidia_smi"),
     source="nvidia-smi: No devices were found; all cards missing at once is no matter of one part",
     impact="capacity",
     imported=True,
+    aliases=["driver.lists_a_card"],
 )
-def test_lists_a_card(node: Node) -> None:
+def test_nvidia_smi_gpus(node: Node) -> None:
     """Where somebody asked nvidia-smi, it listed a card."""
     if node.complaints and node.driver.nvml_count == 0:
         fail(
@@ -81,13 +83,14 @@ def test_lists_a_card(node: Node) -> None:
 
 @check(
     action=Action.REBOOT,
-    needs=("driver.answers", "pcie.answers_on_the_bus"),
+    needs=("driver.loaded", "pcie.config_space"),
     source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines",
     impact="capacity",
     ladder=(Action.RESET_GPU, Action.REBOOT, Action.INSPECT, Action.REPLACE),
     window_days=7,
+    aliases=["driver.every_card_answers"],
 )
-def test_every_card_answers(gpu: Gpu) -> None:
+def test_gpu_access(gpu: Gpu) -> None:
     """The driver can talk to the card."""
     if gpu.access == "ok":
         return
@@ -100,24 +103,29 @@ def test_every_card_answers(gpu: Gpu) -> None:
     fail(words, action=action, observed=gpu.access, expected="ok")
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.answers", source="NVML LIB_RM_VERSION_MISMATCH")
-def test_one_version(node: Node) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.loaded",
+    source="NVML LIB_RM_VERSION_MISMATCH",
+    aliases=["driver.one_version"],
+)
+def test_version_match(node: Node) -> None:
     """The loaded kernel module and the library are of one version."""
     module, library = node.driver.module_version, node.driver.library_version
     if module != library:
         fail(f"the module is {module}, the library {library}", observed=module, expected=library)
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.answers")
-def test_version_is_expected(node: Node, profile: Profile) -> None:
+@check(action=Action.FIX_CONFIG, needs="driver.loaded", aliases=["driver.version_is_expected"])
+def test_version(node: Node, profile: Profile) -> None:
     """The driver's version is one that the profile allows."""
     version, allowed = node.driver.module_version, profile.driver.version
     if not satisfies(version, allowed):
         fail(f"driver {version} is not {allowed}", observed=version, expected=allowed)
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.answers")
-def test_flavour_is_expected(node: Node, profile: Profile) -> None:
+@check(action=Action.FIX_CONFIG, needs="driver.loaded", aliases=["driver.flavour_is_expected"])
+def test_flavour(node: Node, profile: Profile) -> None:
     """The kernel module is of the flavour that the profile wants: open or proprietary."""
     flavour, wanted = node.driver.flavour, profile.driver.flavour
     if flavour != wanted:
@@ -128,16 +136,25 @@ def test_flavour_is_expected(node: Node, profile: Profile) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, source="NVIDIA driver installation guide")
-def test_nouveau_is_not_loaded(node: Node) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    source="NVIDIA driver installation guide",
+    aliases=["driver.nouveau_is_not_loaded"],
+)
+def test_nouveau(node: Node) -> None:
     """The nouveau driver is not loaded: it would take the cards from NVIDIA's."""
     assert "nouveau" not in node.kernel_modules, (
         "nouveau is loaded: blacklist it and rebuild the initramfs"
     )
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
-def test_one_gsp_firmware(node: Node) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    impact="performance",
+    aliases=["driver.one_gsp_firmware"],
+)
+def test_gsp_firmware(node: Node) -> None:
     """All cards run the GSP firmware of the loaded driver."""
     driver = node.driver.module_version
     others = [
@@ -154,10 +171,11 @@ def test_one_gsp_firmware(node: Node) -> None:
 
 @check(
     action=Action.MONITOR,
-    needs=("driver.every_card_answers", "driver.vbios_is_expected"),
+    needs=("driver.gpu_access", "driver.vbios"),
     impact="performance",
+    aliases=["driver.one_vbios"],
 )
-def test_one_vbios(node: Node) -> None:
+def test_vbios_match(node: Node) -> None:
     """All cards carry one VBIOS version."""
     others = odd(read(node.gpus, "vbios"))
     if others.odd:
@@ -167,8 +185,13 @@ def test_one_vbios(node: Node) -> None:
         )
 
 
-@check(action=Action.MONITOR, needs="driver.every_card_answers", impact="performance")
-def test_one_inforom(node: Node) -> None:
+@check(
+    action=Action.MONITOR,
+    needs="driver.gpu_access",
+    impact="performance",
+    aliases=["driver.one_inforom"],
+)
+def test_inforom_match(node: Node) -> None:
     """All cards carry one InfoROM image."""
     others = odd(read(node.gpus, "inforom"))
     if others.odd:
@@ -178,16 +201,26 @@ def test_one_inforom(node: Node) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
-def test_vbios_is_expected(gpu: Gpu, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    impact="performance",
+    aliases=["driver.vbios_is_expected"],
+)
+def test_vbios(gpu: Gpu, profile: Profile) -> None:
     """The card carries a VBIOS version that the profile allows."""
     version, allowed = gpu.vbios, profile.gpu.vbios
     if not satisfies(version, allowed):
         fail(f"VBIOS {version} is not {allowed}", observed=version, expected=allowed)
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.answers", impact="correctness")
-def test_confidential_compute_is_expected(node: Node, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.loaded",
+    impact="correctness",
+    aliases=["driver.confidential_compute_is_expected"],
+)
+def test_confidential_compute(node: Node, profile: Profile) -> None:
     """Confidential computing is on or off as the profile wants it."""
     wanted, mode = profile.driver.confidential_compute, node.driver.confidential_compute
     if mode != wanted:

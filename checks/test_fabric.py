@@ -17,10 +17,11 @@ MISTAKES = {  # NVML's words for an incorrect configuration, and what mends each
 
 @check(
     action=Action.FIX_CONFIG,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="NVML fabric info; CUDA answers error 802 until the state is completed with success",
+    aliases=["fabric.registration_is_completed"],
 )
-def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
+def test_registration(gpu: Gpu, profile: Profile) -> None:
     """The card's registration with the fabric is completed, and with success.
 
     "Completed" alone is not enough: with another status than success (insufficient resources) no
@@ -52,11 +53,12 @@ def test_registration_is_completed(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.RESET_GPU,
-    needs=("driver.every_card_answers", "fabric.registration_is_completed"),
+    needs=("driver.gpu_access", "fabric.registration"),
     source="NVML fabric health mask",
     impact="performance",
+    aliases=["fabric.health_bits_are_clear"],
 )
-def test_health_bits_are_clear(gpu: Gpu) -> None:
+def test_health(gpu: Gpu) -> None:
     """No bit of the fabric's health mask says that bandwidth, a route or the configuration is bad."""
     health = gpu.fabric
     asked = (

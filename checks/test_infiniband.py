@@ -4,8 +4,8 @@ from gpuscan import Action, Node, Port, Profile, check, fail, odd, read, warn
 from gpuscan.profile.version import satisfies
 
 
-@check(action=Action.INSPECT, impact="capacity")
-def test_every_port_is_there(node: Node, profile: Profile) -> None:
+@check(action=Action.INSPECT, impact="capacity", aliases=["infiniband.every_port_is_there"])
+def test_port_count(node: Node, profile: Profile) -> None:
     """As many InfiniBand ports are in the node as the profile expects."""
     found, expected = len(node.ports), profile.infiniband.ports
     if expected and not found:
@@ -15,8 +15,8 @@ def test_every_port_is_there(node: Node, profile: Profile) -> None:
         fail(f"{found} of {expected} InfiniBand ports are there", observed=found, expected=expected)
 
 
-@check(action=Action.INSPECT, impact="capacity")
-def test_port_is_active(port: Port, profile: Profile) -> None:
+@check(action=Action.INSPECT, impact="capacity", aliases=["infiniband.port_is_active"])
+def test_port_state(port: Port, profile: Profile) -> None:
     """The port's link is up and its subnet manager has made it active.
 
     Where as many ports are active as the profile expects, one more that is not is a spare, and only
@@ -49,8 +49,13 @@ def _of_state(state: str, physical: str) -> tuple[str, Action]:
     return f"the port is in the state {state}, which gpuscan does not know", Action.INVESTIGATE
 
 
-@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance")
-def test_port_runs_at_its_rate(port: Port, profile: Profile) -> None:
+@check(
+    action=Action.INSPECT,
+    needs="infiniband.port_state",
+    impact="performance",
+    aliases=["infiniband.port_runs_at_its_rate"],
+)
+def test_port_rate(port: Port, profile: Profile) -> None:
     """The port's link runs at the rate that the profile expects.
 
     A spare without a link runs at none, and that it is down has been told.
@@ -68,9 +73,13 @@ def test_port_runs_at_its_rate(port: Port, profile: Profile) -> None:
 
 
 @check(
-    action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance", imported=True
+    action=Action.INSPECT,
+    needs="infiniband.port_state",
+    impact="performance",
+    imported=True,
+    aliases=["infiniband.no_port_is_slower_than_its_siblings"],
 )
-def test_no_port_is_slower_than_its_siblings(node: Node, profile: Profile) -> None:
+def test_port_rate_match(node: Node, profile: Profile) -> None:
     """Where no profile says at which rate ports run, none runs below the others of its kind.
 
     One that does has lost lanes or a generation; several may be cabled to another network by
@@ -101,8 +110,13 @@ def test_no_port_is_slower_than_its_siblings(node: Node, profile: Profile) -> No
             )
 
 
-@check(action=Action.INSPECT, needs="infiniband.every_port_is_there", impact="capacity")
-def test_named_hcas_are_there(node: Node, profile: Profile) -> None:
+@check(
+    action=Action.INSPECT,
+    needs="infiniband.port_count",
+    impact="capacity",
+    aliases=["infiniband.named_hcas_are_there"],
+)
+def test_hcas(node: Node, profile: Profile) -> None:
     """Every HCA that the profile names has a port."""
     absent = [
         name for name in profile.infiniband.hcas if name not in {port.hca for port in node.ports}
@@ -114,8 +128,8 @@ def test_named_hcas_are_there(node: Node, profile: Profile) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, impact="performance")
-def test_firmware_is_expected(port: Port, profile: Profile) -> None:
+@check(action=Action.FIX_CONFIG, impact="performance", aliases=["infiniband.firmware_is_expected"])
+def test_firmware(port: Port, profile: Profile) -> None:
     """The HCA's firmware is a version that the profile allows."""
     version, allowed = port.firmware, profile.infiniband.firmware
     if not satisfies(version, allowed):
@@ -124,10 +138,11 @@ def test_firmware_is_expected(port: Port, profile: Profile) -> None:
 
 @check(
     action=Action.MONITOR,
-    needs=("infiniband.every_port_is_there", "infiniband.firmware_is_expected"),
+    needs=("infiniband.port_count", "infiniband.firmware"),
     impact="performance",
+    aliases=["infiniband.one_firmware"],
 )
-def test_one_firmware(node: Node) -> None:
+def test_firmware_match(node: Node) -> None:
     """HCAs of one board type run one firmware version."""
     boards: dict[str, list[tuple[Port, str]]] = {}
     versions = {port.label: version for port, version in read(node.ports, "firmware")}
@@ -143,16 +158,26 @@ def test_one_firmware(node: Node) -> None:
             )
 
 
-@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="availability")
-def test_link_does_not_flap(port: Port) -> None:
+@check(
+    action=Action.INSPECT,
+    needs="infiniband.port_state",
+    impact="availability",
+    aliases=["infiniband.link_does_not_flap"],
+)
+def test_link_flaps(port: Port) -> None:
     """The port's link did not go down while the scan ran; the total is history since the driver was loaded."""
     grown = port.link_downed.growth
     if grown > 0:
         fail(f"the link went down {grown} times within the scan", observed=grown, expected=0)
 
 
-@check(action=Action.INSPECT, needs="infiniband.port_is_active", impact="performance")
-def test_no_symbol_errors_are_added(port: Port) -> None:
+@check(
+    action=Action.INSPECT,
+    needs="infiniband.port_state",
+    impact="performance",
+    aliases=["infiniband.no_symbol_errors_are_added"],
+)
+def test_symbol_errors(port: Port) -> None:
     """No symbol error was counted while the scan ran."""
     grown = port.symbol_errors.growth
     if grown > 0:

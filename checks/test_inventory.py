@@ -8,8 +8,9 @@ from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
     source="a card that PCI does not list is not powered, not seated or dead",
     impact="capacity",
     same=("observed",),
+    aliases=["inventory.card_count"],
 )
-def test_card_count(node: Node, profile: Profile) -> None:
+def test_gpu_count(node: Node, profile: Profile) -> None:
     """As many cards are on PCI as the profile expects.
 
     A card that is absent from PCI cannot be reset, and a warm reboot seldom brings it back: take
@@ -36,8 +37,13 @@ def test_card_count(node: Node, profile: Profile) -> None:
         )
 
 
-@check(action=Action.REBOOT, needs="driver.every_card_answers", impact="capacity")
-def test_counted_alike(node: Node) -> None:
+@check(
+    action=Action.REBOOT,
+    needs="driver.gpu_access",
+    impact="capacity",
+    aliases=["inventory.counted_alike"],
+)
+def test_gpu_count_match(node: Node) -> None:
     """PCI, the device files and NVML count the same cards."""
     counts = {
         "PCI": len(node.gpus),
@@ -52,8 +58,8 @@ def test_counted_alike(node: Node) -> None:
         fail(f"the counts of cards differ: {told}", action=action, culprits=absent, observed=counts)
 
 
-@check(action=Action.FIX_CONFIG, impact="capacity")
-def test_card_model(gpu: Gpu, profile: Profile) -> None:
+@check(action=Action.FIX_CONFIG, impact="capacity", aliases=["inventory.card_model"])
+def test_gpu_model(gpu: Gpu, profile: Profile) -> None:
     """The card is of the model that the profile expects, by its PCI device id."""
     if gpu.device_id != profile.gpu.device_id:
         fail(
@@ -65,10 +71,11 @@ def test_card_model(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs=("inventory.card_model", "driver.every_card_answers"),
+    needs=("inventory.gpu_model", "driver.gpu_access"),
     impact="capacity",
+    aliases=["inventory.card_name"],
 )
-def test_card_name(gpu: Gpu, profile: Profile) -> None:
+def test_gpu_name(gpu: Gpu, profile: Profile) -> None:
     """The card calls itself what the profile expects, to the letter: "GH200" contains "H200"."""
     if gpu.name != profile.gpu.name:
         message = f"the card calls itself '{gpu.name}', the profile expects '{profile.gpu.name}'"
@@ -77,7 +84,7 @@ def test_card_name(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=("inventory.card_model", "driver.every_card_answers"),
+    needs=("inventory.gpu_model", "driver.gpu_access"),
     impact="capacity",
 )
 def test_memory_size(gpu: Gpu, profile: Profile) -> None:
@@ -95,8 +102,13 @@ def test_memory_size(gpu: Gpu, profile: Profile) -> None:
         )
 
 
-@check(action=Action.MONITOR, needs="driver.every_card_answers", impact="none")
-def test_one_part_number(node: Node) -> None:
+@check(
+    action=Action.MONITOR,
+    needs="driver.gpu_access",
+    impact="none",
+    aliases=["inventory.one_part_number"],
+)
+def test_part_number_match(node: Node) -> None:
     """All cards carry one board part number."""
     others = odd(read(node.gpus, "part_number"))
     if others.odd:
@@ -106,14 +118,24 @@ def test_one_part_number(node: Node) -> None:
         )
 
 
-@check(action=Action.INVESTIGATE, needs="driver.every_card_answers", impact="correctness")
-def test_serials_are_unique(node: Node) -> None:
+@check(
+    action=Action.INVESTIGATE,
+    needs="driver.gpu_access",
+    impact="correctness",
+    aliases=["inventory.serials_are_unique"],
+)
+def test_unique_serials(node: Node) -> None:
     """No two cards carry one serial number: an RMA would take the wrong one."""
     _unique(read(node.gpus, "serial"), "serial number")
 
 
-@check(action=Action.INVESTIGATE, needs="driver.every_card_answers", impact="correctness")
-def test_uuids_are_unique(node: Node) -> None:
+@check(
+    action=Action.INVESTIGATE,
+    needs="driver.gpu_access",
+    impact="correctness",
+    aliases=["inventory.uuids_are_unique"],
+)
+def test_unique_uuids(node: Node) -> None:
     """No two cards carry one UUID: schedulers would give one card to two jobs."""
     _unique(read(node.gpus, "uuid"), "UUID")
 
@@ -127,11 +149,12 @@ def _unique(pairs: list[tuple[Gpu, str]], what: str) -> None:
 
 @check(
     action=Action.POWER_CYCLE,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     impact="capacity",
     same=("observed",),
+    aliases=["inventory.every_slot_is_filled"],
 )
-def test_every_slot_is_filled(node: Node, profile: Profile) -> None:
+def test_slots(node: Node, profile: Profile) -> None:
     """A card answers in every slot that the profile names.
 
     A silent card may not tell its slot: as many of the empty slots as there are such cards are

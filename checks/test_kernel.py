@@ -3,8 +3,13 @@
 from gpuscan import Action, Node, Profile, check, fail
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.answers", impact="performance")
-def test_gpudirect_rdma_is_there(node: Node, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.loaded",
+    impact="performance",
+    aliases=["kernel.gpudirect_rdma_is_there"],
+)
+def test_gpudirect_rdma(node: Node, profile: Profile) -> None:
     """The network can reach GPU memory: through nvidia_peermem, or through dma-buf, which the open module has."""
     wanted = profile.kernel.gpudirect_rdma
     if wanted and "nvidia_peermem" not in node.kernel_modules and node.driver.flavour != "open":
@@ -14,8 +19,8 @@ def test_gpudirect_rdma_is_there(node: Node, profile: Profile) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG)
-def test_modules_are_loaded(node: Node, profile: Profile) -> None:
+@check(action=Action.FIX_CONFIG, aliases=["kernel.modules_are_loaded"])
+def test_modules(node: Node, profile: Profile) -> None:
     """Every kernel module that the profile names is loaded."""
     absent = [name for name in profile.kernel.modules if name not in node.kernel_modules]
     if absent:

@@ -12,11 +12,12 @@ from gpuscan.incidents.sentences import sentence
 @check(
     action=Action.INVESTIGATE,
     kinds=("host",),
-    needs="xid.log_covers_this_boot",
+    needs="xid.log_coverage",
     source="the kernel's drivers; each kind of line has its own source: gpuscan explain",
     same=("observed",),
+    aliases=["log.no_host_fault_is_logged"],
 )
-def test_no_host_fault_is_logged(incident: Incident) -> None:
+def test_host_faults(incident: Incident) -> None:
     """The kernel logged no fault of the host in this boot that asks for anything.
 
     What healthy fleets show every day (corrected errors, a job that ran out of its own memory) only

@@ -10,12 +10,13 @@ GUIDE = "NVIDIA GPU memory error management guide"
 
 @check(
     action=Action.REPLACE,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=f"{GUIDE}: a row remapping failure is a criterion for RMA",
     impact="correctness",
     shared=False,
+    aliases=["memory.no_row_remap_failed"],
 )
-def test_no_row_remap_failed(gpu: Gpu) -> None:
+def test_row_remap(gpu: Gpu) -> None:
     """Every faulty row found a spare row."""
     if gpu.remapped_rows.failed:
         fail(
@@ -28,14 +29,15 @@ def test_no_row_remap_failed(gpu: Gpu) -> None:
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=f"{GUIDE}: the row is out of use after the next reset, programs may go on until then",
     impact="correctness",
     shared=False,
     ladder=TO_REPLACE,
     same=("remapped_rows.correctable", "remapped_rows.uncorrectable"),
+    aliases=["memory.no_row_remap_is_pending"],
 )
-def test_no_row_remap_is_pending(gpu: Gpu) -> None:
+def test_row_remap_pending(gpu: Gpu) -> None:
     """No faulty row waits for a GPU reset."""
     if gpu.remapped_rows.pending:
         fail("a row remap waits for a reset of the card", observed=True, expected=False)
@@ -43,13 +45,14 @@ def test_no_row_remap_is_pending(gpu: Gpu) -> None:
 
 @check(
     action=Action.RESET_GPU,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM health watch: volatile uncorrectable errors fail; the aggregate is history",
     impact="correctness",
     shared=False,
     ladder=(),
+    aliases=["memory.no_uncorrectable_ecc"],
 )
-def test_no_uncorrectable_ecc(gpu: Gpu) -> None:
+def test_uncorrectable_ecc(gpu: Gpu) -> None:
     """No memory error went uncorrected since the driver was loaded."""
     errors = gpu.ecc_errors.uncorrected_volatile
     if errors:
@@ -62,12 +65,13 @@ def test_no_uncorrectable_ecc(gpu: Gpu) -> None:
 
 @check(
     action=Action.REPLACE,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=f"{GUIDE}: SRAM uncorrectable error threshold, a criterion for RMA once the field diagnostic confirms it",
     impact="correctness",
     shared=False,
+    aliases=["memory.sram_threshold_is_not_exceeded"],
 )
-def test_sram_threshold_is_not_exceeded(gpu: Gpu) -> None:
+def test_sram_threshold(gpu: Gpu) -> None:
     """NVIDIA's threshold of uncorrectable SRAM errors is not passed."""
     if gpu.sram.threshold_exceeded:
         where = f" (in {gpu.sram.sources})" if gpu.sram.sources else ""
@@ -80,13 +84,14 @@ def test_sram_threshold_is_not_exceeded(gpu: Gpu) -> None:
 
 @check(
     action=Action.RESET_GPU,
-    needs=("driver.every_card_answers", "memory.sram_threshold_is_not_exceeded"),
+    needs=("driver.gpu_access", "memory.sram_threshold"),
     source=f"{GUIDE}: an uncorrectable SRAM error wants a reset; Azure drains at any",
     impact="correctness",
     shared=False,
     ladder=(),
+    aliases=["memory.no_uncorrectable_sram"],
 )
-def test_no_uncorrectable_sram(gpu: Gpu) -> None:
+def test_uncorrectable_sram(gpu: Gpu) -> None:
     """No SRAM error went uncorrected since the driver was loaded."""
     errors = gpu.sram.uncorrectable_volatile
     if errors:
@@ -99,12 +104,13 @@ def test_no_uncorrectable_sram(gpu: Gpu) -> None:
 
 @check(
     action=Action.REPLACE,
-    needs=("driver.every_card_answers", "memory.no_row_remap_failed"),
+    needs=("driver.gpu_access", "memory.row_remap"),
     source=f"{GUIDE}: 512 rows can be remapped for uncorrectable errors in all",
     impact="correctness",
     shared=False,
+    aliases=["memory.rows_are_left_to_remap"],
 )
-def test_rows_are_left_to_remap(gpu: Gpu, profile: Profile) -> None:
+def test_remapped_rows(gpu: Gpu, profile: Profile) -> None:
     """Fewer rows are remapped for uncorrectable errors than can be in all."""
     rows, limit = gpu.remapped_rows.uncorrectable, profile.limits.remapped_rows
     if rows >= limit:
@@ -117,11 +123,12 @@ def test_rows_are_left_to_remap(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.MONITOR,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=f"{GUIDE}: no threshold is set",
     impact="none",
+    aliases=["memory.every_bank_has_a_spare_row"],
 )
-def test_every_bank_has_a_spare_row(gpu: Gpu) -> None:
+def test_spare_rows(gpu: Gpu) -> None:
     """Every memory bank has a spare row left for the next faulty one."""
     banks = gpu.spare_rows.none
     if banks:
@@ -134,12 +141,13 @@ def test_every_bank_has_a_spare_row(gpu: Gpu) -> None:
 
 @check(
     action=Action.REPLACE,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: 63 retired pages fail (Volta, Turing)",
     impact="correctness",
     shared=False,
+    aliases=["memory.few_pages_are_retired"],
 )
-def test_few_pages_are_retired(gpu: Gpu, profile: Profile) -> None:
+def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
     """Fewer pages are retired than a card may have (cards before Ampere)."""
     pages, limit = (
         gpu.retired_pages.single_bit + gpu.retired_pages.double_bit,
@@ -154,14 +162,15 @@ def test_few_pages_are_retired(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="NVIDIA dynamic page retirement: the page is out of use after the next load of the driver",
     impact="correctness",
     shared=False,
     ladder=TO_REPLACE,
     same=("retired_pages.single_bit", "retired_pages.double_bit"),
+    aliases=["memory.no_page_retirement_is_pending"],
 )
-def test_no_page_retirement_is_pending(gpu: Gpu) -> None:
+def test_page_retirement_pending(gpu: Gpu) -> None:
     """No page waits to be retired (cards before Ampere)."""
     if gpu.retired_pages.pending:
         fail("a page waits for a reset to be retired", observed=True, expected=False)
@@ -169,12 +178,13 @@ def test_no_page_retirement_is_pending(gpu: Gpu) -> None:
 
 @check(
     action=Action.REPLACE,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: unrepairable memory isolates the card",
     impact="correctness",
     shared=False,
+    aliases=["memory.no_memory_is_unrepairable"],
 )
-def test_no_memory_is_unrepairable(gpu: Gpu) -> None:
+def test_unrepairable(gpu: Gpu) -> None:
     """The card does not report memory that cannot be repaired."""
     if gpu.unrepairable_memory:
         fail("the card reports memory that cannot be repaired", observed=True, expected=False)
@@ -183,13 +193,14 @@ def test_no_memory_is_unrepairable(gpu: Gpu) -> None:
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="NVML repair status: the repair is made at a reset",
     impact="correctness",
     shared=False,
     ladder=TO_REPLACE,
+    aliases=["memory.no_repair_is_pending"],
 )
-def test_no_repair_is_pending(gpu: Gpu) -> None:
+def test_repair_pending(gpu: Gpu) -> None:
     """No repair of a memory channel or a TPC waits for a reset."""
     waiting = [
         name
@@ -205,11 +216,12 @@ def test_no_repair_is_pending(gpu: Gpu) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=f"{GUIDE}: without ECC faults go unseen",
     impact="correctness",
+    aliases=["memory.ecc_is_as_expected"],
 )
-def test_ecc_is_as_expected(gpu: Gpu, profile: Profile) -> None:
+def test_ecc_mode(gpu: Gpu, profile: Profile) -> None:
     """ECC is on or off as the profile wants it."""
     mode, wanted = gpu.ecc_mode.current, profile.gpu.ecc
     if mode != wanted:
@@ -219,11 +231,12 @@ def test_ecc_is_as_expected(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
-    needs=("driver.every_card_answers", "memory.ecc_is_as_expected"),
+    needs=("driver.gpu_access", "memory.ecc_mode"),
     source="NVML: a change of the ECC mode takes effect at a reset",
     impact="correctness",
+    aliases=["memory.no_ecc_change_is_pending"],
 )
-def test_no_ecc_change_is_pending(gpu: Gpu) -> None:
+def test_ecc_mode_pending(gpu: Gpu) -> None:
     """No change of the ECC mode waits for a reset."""
     if gpu.ecc_mode.current != gpu.ecc_mode.pending:
         fail(

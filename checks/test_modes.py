@@ -5,16 +5,26 @@ from gpuscan import Action, Gpu, Profile, check, fail
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
-def test_persistence_is_as_expected(gpu: Gpu, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    impact="performance",
+    aliases=["modes.persistence_is_as_expected"],
+)
+def test_persistence(gpu: Gpu, profile: Profile) -> None:
     """Persistence mode is on or off as the profile wants it: without it each first client waits for the card."""
     mode, wanted = gpu.persistence, profile.gpu.persistence
     if mode != wanted:
         fail(f"persistence mode is {'on' if mode else 'off'}", observed=mode, expected=wanted)
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="capacity")
-def test_mig_is_as_expected(gpu: Gpu, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    impact="capacity",
+    aliases=["modes.mig_is_as_expected"],
+)
+def test_mig(gpu: Gpu, profile: Profile) -> None:
     """MIG mode is on or off as the profile wants it."""
     mode, wanted = gpu.mig_mode.current, profile.gpu.mig
     if mode != wanted:
@@ -24,11 +34,12 @@ def test_mig_is_as_expected(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
-    needs=("driver.every_card_answers", "modes.mig_is_as_expected"),
+    needs=("driver.gpu_access", "modes.mig"),
     source="NVML: a change of the MIG mode takes effect at a reset",
     impact="capacity",
+    aliases=["modes.no_mig_change_is_pending"],
 )
-def test_no_mig_change_is_pending(gpu: Gpu) -> None:
+def test_mig_pending(gpu: Gpu) -> None:
     """No change of the MIG mode waits for a reset."""
     if gpu.mig_mode.current != gpu.mig_mode.pending:
         fail(
@@ -37,8 +48,12 @@ def test_no_mig_change_is_pending(gpu: Gpu) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers")
-def test_compute_mode_is_as_expected(gpu: Gpu, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    aliases=["modes.compute_mode_is_as_expected"],
+)
+def test_compute_mode(gpu: Gpu, profile: Profile) -> None:
     """The compute mode is the one that the profile wants: a prohibited card runs no program."""
     mode, wanted = (
         COMPUTE_MODES.get(gpu.compute_mode, str(gpu.compute_mode)),

@@ -6,9 +6,13 @@ SOURCE = "DCGM: a link that is down is to be triaged; first a reset, then the ha
 
 
 @check(
-    action=Action.RESET_GPU, needs="driver.every_card_answers", source=SOURCE, impact="performance"
+    action=Action.RESET_GPU,
+    needs="driver.gpu_access",
+    source=SOURCE,
+    impact="performance",
+    aliases=["nvlink.every_link_is_up"],
 )
-def test_every_link_is_up(gpu: Gpu, profile: Profile) -> None:
+def test_links(gpu: Gpu, profile: Profile) -> None:
     """As many NVLinks are up as the profile expects of this card."""
     expected = profile.gpu.nvlinks
     down = [link.number for link, active in read(gpu.nvlinks, "active") if not active]
@@ -22,11 +26,12 @@ def test_every_link_is_up(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.RESET_GPU,
-    needs=("driver.every_card_answers", "nvlink.every_link_is_up"),
+    needs=("driver.gpu_access", "nvlink.links"),
     source=SOURCE,
     impact="performance",
+    aliases=["nvlink.as_many_as_its_siblings"],
 )
-def test_as_many_as_its_siblings(node: Node) -> None:
+def test_links_match(node: Node) -> None:
     """Every card has as many NVLinks up as its siblings: what all lack is so by design."""
     up = [(gpu, sum(link.active for link in links)) for gpu, links in read(node.gpus, "nvlinks")]
     most = max((number for _, number in up), default=0)
@@ -41,11 +46,12 @@ def test_as_many_as_its_siblings(node: Node) -> None:
 
 @check(
     action=Action.RESET_GPU,
-    needs=("driver.every_card_answers", "nvlink.every_link_is_up"),
+    needs=("driver.gpu_access", "nvlink.links"),
     source=SOURCE,
     impact="performance",
+    aliases=["nvlink.links_run_at_their_rate"],
 )
-def test_links_run_at_their_rate(gpu: Gpu, profile: Profile) -> None:
+def test_link_rate(gpu: Gpu, profile: Profile) -> None:
     """Every NVLink that is up runs at the rate that the profile expects, or above."""
     expected = profile.gpu.nvlink_rate_mb_s
     slow = [
@@ -63,11 +69,12 @@ MANY_CRC = 100
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: 100 CRC errors a second fail, one a minute warns; replays and recoveries by growth",
     impact="performance",
+    aliases=["nvlink.no_link_errors_are_added"],
 )
-def test_no_link_errors_are_added(gpu: Gpu) -> None:
+def test_link_errors(gpu: Gpu) -> None:
     """No NVLink error was counted while the scan ran; totals date from the link's start and are history."""
     grown = [
         (link.number, link.crc_errors.growth, link.replays.growth + link.recoveries.growth)

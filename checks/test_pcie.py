@@ -12,8 +12,9 @@ BUSY_PERCENT = 90
     ladder=(Action.REBOOT, Action.POWER_CYCLE, Action.INSPECT, Action.REPLACE),
     window_days=7,
     imported=True,
+    aliases=["pcie.answers_on_the_bus"],
 )
-def test_answers_on_the_bus(gpu: Gpu) -> None:
+def test_config_space(gpu: Gpu) -> None:
     """The card answers when its PCI configuration is read."""
     if not gpu.bus.answers:
         fail(
@@ -23,12 +24,13 @@ def test_answers_on_the_bus(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("driver.every_card_answers", "pcie.answers_on_the_bus"),
+    needs=("driver.gpu_access", "pcie.config_space"),
     source="PCI: lanes are negotiated when the link trains, and do not follow the load",
     impact="performance",
     imported=True,
+    aliases=["pcie.link_is_as_wide_as_both_ends"],
 )
-def test_link_is_as_wide_as_both_ends(gpu: Gpu) -> None:
+def test_link_width_max(gpu: Gpu) -> None:
     """The PCIe link uses all the lanes that the card and its slot have."""
     if gpu.bus.narrow:
         fail(
@@ -39,12 +41,13 @@ def test_link_is_as_wide_as_both_ends(gpu: Gpu) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs=("driver.every_card_answers", "pcie.answers_on_the_bus"),
+    needs=("driver.gpu_access", "pcie.config_space"),
     source="PCI Express advanced error reporting: status bits stay set until they are cleared",
     impact="none",
     imported=True,
+    aliases=["pcie.no_error_is_latched"],
 )
-def test_no_error_is_latched(gpu: Gpu) -> None:
+def test_latched_errors(gpu: Gpu) -> None:
     """No grave PCIe error is latched in the card's error status."""
     latched = gpu.bus.latched
     if latched:
@@ -56,12 +59,13 @@ def test_no_error_is_latched(gpu: Gpu) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: the generation is judged under load; a setting may hold the link down",
     impact="performance",
     imported=True,
+    aliases=["pcie.busy_card_uses_its_generation"],
 )
-def test_busy_card_uses_its_generation(gpu: Gpu) -> None:
+def test_link_generation_max(gpu: Gpu) -> None:
     """A card that is fully busy at its highest performance state has its link at the generation that both ends have."""
     busy = gpu.performance_state == 0 and gpu.busy_percent >= BUSY_PERCENT
     if busy and gpu.pcie.generation < gpu.link_generation:
@@ -75,11 +79,12 @@ def test_busy_card_uses_its_generation(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: a link below its width is to be triaged; lanes are lost to dirt, seating or a riser",
     impact="performance",
+    aliases=["pcie.runs_at_full_width"],
 )
-def test_runs_at_full_width(gpu: Gpu, profile: Profile) -> None:
+def test_link_width(gpu: Gpu, profile: Profile) -> None:
     """The PCIe link has as many lanes as the profile expects.
 
     The width holds at idle, too; only the generation drops there to save power.
@@ -91,12 +96,13 @@ def test_runs_at_full_width(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: the generation is judged under load, as idle cards lower it",
     impact="performance",
     jobs=True,
+    aliases=["pcie.runs_at_full_generation_under_load"],
 )
-def test_runs_at_full_generation_under_load(gpu: Gpu, profile: Profile) -> None:
+def test_link_generation(gpu: Gpu, profile: Profile) -> None:
     """While a program computes on the card, its PCIe link runs at its generation."""
     generation, expected = gpu.pcie.generation, profile.gpu.pcie_generation
     loaded = gpu.processes and gpu.performance_state == 0
@@ -110,11 +116,12 @@ def test_runs_at_full_generation_under_load(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="DCGM: replays by rate; the total is history, healthy cards have some",
     impact="performance",
+    aliases=["pcie.no_replays_are_added"],
 )
-def test_no_replays_are_added(gpu: Gpu) -> None:
+def test_replays(gpu: Gpu) -> None:
     """No PCIe replay was counted while the scan ran."""
     grown = gpu.pcie.replays.growth
     if grown > 0:
@@ -127,11 +134,12 @@ def test_no_replays_are_added(gpu: Gpu) -> None:
 
 @check(
     action=Action.REBOOT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="PCI Express advanced error reporting; NVIDIA GPU debug guidelines",
     impact="correctness",
+    aliases=["pcie.no_fatal_error"],
 )
-def test_no_fatal_error(gpu: Gpu) -> None:
+def test_fatal_errors(gpu: Gpu) -> None:
     """The kernel counted no fatal PCIe error of the card in this boot."""
     total = gpu.aer.fatal.total
     if total:
@@ -148,11 +156,12 @@ def test_no_fatal_error(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("driver.every_card_answers", "pcie.no_fatal_error"),
+    needs=("driver.gpu_access", "pcie.fatal_errors"),
     source="PCI Express advanced error reporting: the requester is told, the link goes on",
     impact="correctness",
+    aliases=["pcie.no_nonfatal_error"],
 )
-def test_no_nonfatal_error(gpu: Gpu) -> None:
+def test_nonfatal_errors(gpu: Gpu) -> None:
     """The kernel counted no non-fatal PCIe error of the card in this boot."""
     total = gpu.aer.nonfatal.total
     if total:

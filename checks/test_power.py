@@ -3,8 +3,13 @@
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="performance")
-def test_limit_is_expected(gpu: Gpu, profile: Profile) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    impact="performance",
+    aliases=["power.limit_is_expected"],
+)
+def test_limit(gpu: Gpu, profile: Profile) -> None:
     """The power limit in force is the one that the profile expects."""
     limit, expected = gpu.power.limit_w, profile.gpu.power_limit_w
     if limit != expected:
@@ -17,10 +22,11 @@ def test_limit_is_expected(gpu: Gpu, profile: Profile) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs=("driver.every_card_answers", "power.limit_is_expected"),
+    needs=("driver.gpu_access", "power.limit"),
     impact="performance",
+    aliases=["power.limit_is_not_lowered"],
 )
-def test_limit_is_not_lowered(gpu: Gpu) -> None:
+def test_limit_lowered(gpu: Gpu) -> None:
     """The power limit in force is not below the card's default."""
     limit, default = gpu.power.limit_w, gpu.power.default_limit_w
     if limit < default:
@@ -33,12 +39,13 @@ def test_limit_is_not_lowered(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown"),
+    needs=("driver.gpu_access", "thermal.hardware_slowdown"),
     source="NVML performance policies: board limit, reliability and thermal; the power policy is normal under load",
     impact="performance",
     jobs=True,
+    aliases=["power.no_throttle_time_is_added"],
 )
-def test_no_throttle_time_is_added(gpu: Gpu) -> None:
+def test_throttle_time(gpu: Gpu) -> None:
     """No clock was held down by heat, the board's limit or reliability while the scan ran."""
     throttled = gpu.throttled
     grown = {

@@ -16,11 +16,12 @@ WORDS = {
 
 @check(
     action=Action.RESET_GPU,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="NVML GPU recovery action",
     shared=False,
+    aliases=["recovery.no_action_is_wanted"],
 )
-def test_no_action_is_wanted(gpu: Gpu) -> None:
+def test_action(gpu: Gpu) -> None:
     """The driver asks for no recovery action.
 
     It is set with every counter at 0, too: a card that Xid 95 has put out of use shows nothing

@@ -13,8 +13,13 @@ OURS = {
 DOWN = ("failed", "activating")
 
 
-@check(action=Action.FIX_CONFIG, source="systemd; NVIDIA Fabric Manager user guide", imported=True)
-def test_runs(service: Service) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    source="systemd; NVIDIA Fabric Manager user guide",
+    imported=True,
+    aliases=["service.runs"],
+)
+def test_state(service: Service) -> None:
     """The service runs, if it is one that the cards or their network need.
 
     One that is only inactive may not be wanted here: a node without NVSwitches needs no Fabric

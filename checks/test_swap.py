@@ -6,7 +6,7 @@ from gpuscan import Action, Change, Profile, check, fail, read, warn
 
 PARTS = ("gpu", "nic", "disk")
 NOUNS = {"gpu": "card", "nic": "adapter", "disk": "disk"}
-PROVEN = "swap.no_part_is_missing"
+PROVEN = "swap.missing_part"
 POLICY = "gpuscan: what was not named must be what it was, or the wrong part was pulled"
 PROFILED = {
     "ECC": "ecc",
@@ -20,13 +20,14 @@ CORRECTED = "rows remapped for correctable errors"
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="a part that was there before the work and is not after it is not seated, not powered or dead",
     impact="capacity",
     shared=False,
     kinds=PARTS,
+    aliases=["swap.no_part_is_missing"],
 )
-def test_no_part_is_missing(change: Change) -> None:
+def test_missing_part(change: Change) -> None:
     """Every part that was there before is there, or another in its place."""
     if change.what != "missing":
         return
@@ -41,8 +42,15 @@ def test_no_part_is_missing(change: Change) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, needs=PROVEN, source=POLICY, shared=False, kinds=PARTS)
-def test_the_named_part_changed(change: Change) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs=PROVEN,
+    source=POLICY,
+    shared=False,
+    kinds=PARTS,
+    aliases=["swap.the_named_part_changed"],
+)
+def test_named_part(change: Change) -> None:
     """The part that was to be replaced is another part."""
     if change.what in ("replaced", "added") or not change.expected:
         return
@@ -62,8 +70,15 @@ def test_the_named_part_changed(change: Change) -> None:
         )
 
 
-@check(action=Action.FIX_CONFIG, needs=PROVEN, source=POLICY, shared=False, kinds=PARTS)
-def test_no_other_part_changed(change: Change) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs=PROVEN,
+    source=POLICY,
+    shared=False,
+    kinds=PARTS,
+    aliases=["swap.no_other_part_changed"],
+)
+def test_other_parts(change: Change) -> None:
     """A part that nobody was to replace is the one it was."""
     if change.what == "same" or change.expected or change.allowed:
         return
@@ -92,13 +107,14 @@ def _exchange(change: Change) -> str:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs=(PROVEN, "driver.vbios_is_expected", "infiniband.firmware_is_expected"),
+    needs=(PROVEN, "driver.vbios", "infiniband.firmware"),
     source="NVIDIA and server vendors release firmware as one bundle for all cards of a board",
     impact="performance",
     shared=False,
     kinds=(*PARTS, "firmware"),
+    aliases=["swap.firmware_fits"],
 )
-def test_firmware_fits(change: Change) -> None:
+def test_firmware(change: Change) -> None:
     """The new part carries the firmware that its siblings carry: VBIOS, InfoROM, GSP firmware, the adapter's.
 
     The InfoROM is written at the factory and cannot be brought to another version with the driver's tools, so it only warns.
@@ -120,8 +136,9 @@ def test_firmware_fits(change: Change) -> None:
     impact="performance",
     shared=False,
     kinds=PARTS,
+    aliases=["swap.is_of_the_same_kind"],
 )
-def test_is_of_the_same_kind(change: Change) -> None:
+def test_part_kind(change: Change) -> None:
     """The new part is of the kind that belongs here: part number, PSID, model, and what the list of expected parts says.
 
     A card's part number ends in its revision, and cards of several revisions work side by side.
@@ -147,8 +164,9 @@ def test_is_of_the_same_kind(change: Change) -> None:
     impact="correctness",
     shared=False,
     kinds=("gpu",),
+    aliases=["swap.new_card_is_not_worn"],
 )
-def test_new_card_is_not_worn(change: Change) -> None:
+def test_wear(change: Change) -> None:
     """A card that is new here has no uncorrectable errors, remapped rows or retired pages in its life so far."""
     counts = [(one.label, value) for one, value in read(change.wear, "value") if value]
     heavy = [f"{value} {label}" for label, value in counts if label != CORRECTED]
@@ -174,8 +192,9 @@ def test_new_card_is_not_worn(change: Change) -> None:
     source="the list that --known-bad names",
     shared=False,
     kinds=PARTS,
+    aliases=["swap.is_not_known_to_be_bad"],
 )
-def test_is_not_known_to_be_bad(change: Change) -> None:
+def test_known_bad(change: Change) -> None:
     """The part is not on the list of those that are known to be bad."""
     if change.known_bad:
         fail(
@@ -191,8 +210,9 @@ def test_is_not_known_to_be_bad(change: Change) -> None:
     impact="performance",
     shared=False,
     kinds=("gpu", "cable"),
+    aliases=["swap.settings_are_back"],
 )
-def test_settings_are_back(change: Change, profile: Profile) -> None:
+def test_settings(change: Change, profile: Profile) -> None:
     """What is set in the part or its port is set as before: ECC, MIG, persistence, compute mode, power limit, link layer, MTU.
 
     What the profile says of a setting is judged by the check of that setting.
@@ -208,13 +228,14 @@ def test_settings_are_back(change: Change, profile: Profile) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("infiniband.port_is_active", "infiniband.port_runs_at_its_rate"),
+    needs=("infiniband.port_state", "infiniband.port_rate"),
     source="a rate below the former one comes from the cable, the transceiver or the wrong port of the switch",
     impact="performance",
     shared=False,
     kinds=("cable",),
+    aliases=["swap.port_has_its_former_rate"],
 )
-def test_port_has_its_former_rate(change: Change) -> None:
+def test_port_rate(change: Change) -> None:
     """The port's link runs at the rate that it had before, or above."""
     for one, value in read(change.rate, "value"):
         if value < one.usual:
@@ -231,8 +252,9 @@ def test_port_has_its_former_rate(change: Change) -> None:
     impact="performance",
     shared=False,
     kinds=("cable",),
+    aliases=["swap.cable_leads_where_it_did"],
 )
-def test_cable_leads_where_it_did(change: Change) -> None:
+def test_cable(change: Change) -> None:
     """The cable's far end is the one it was."""
     now, was = (
         words.removeprefix("far end ") for words in (change.identity, change.identity_before)
@@ -254,8 +276,9 @@ def test_cable_leads_where_it_did(change: Change) -> None:
     source="a fault that outlives its part is not the part's: the slot, the baseboard, the cable or its power",
     shared=False,
     kinds=(*PARTS, "cable"),
+    aliases=["swap.the_old_fault_is_gone"],
 )
-def test_the_old_fault_is_gone(change: Change) -> None:
+def test_old_fault(change: Change) -> None:
     """What was wrong with the part that was here is not wrong with the one that is here now."""
     if not change.faults_left:
         return
@@ -275,13 +298,14 @@ def test_the_old_fault_is_gone(change: Change) -> None:
 
 @check(
     action=Action.INVESTIGATE,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source="NVIDIA GPU memory error management: these counts are kept in the InfoROM over the card's life",
     impact="correctness",
     shared=False,
     kinds=("gpu",),
+    aliases=["swap.lifetime_counts_did_not_fall"],
 )
-def test_lifetime_counts_did_not_fall(change: Change) -> None:
+def test_lifetime_counts(change: Change) -> None:
     """The counts that a card keeps over its life are not below what they were."""
     fallen = [
         f"{one.label} {one.usual} -> {value}"
@@ -298,8 +322,9 @@ def test_lifetime_counts_did_not_fall(change: Change) -> None:
     source="names are given by people, parts are not",
     impact="none",
     kinds=("node",),
+    aliases=["swap.node_keeps_its_name"],
 )
-def test_node_keeps_its_name(change: Change) -> None:
+def test_hostname(change: Change) -> None:
     """The node is called as before."""
     for one, value in read(change.marks, "value"):
         if value != one.usual:
@@ -312,8 +337,9 @@ def test_node_keeps_its_name(change: Change) -> None:
     source="a BIOS resets its settings when it is written",
     impact="performance",
     kinds=("node",),
+    aliases=["swap.bios_is_the_one_it_was"],
 )
-def test_bios_is_the_one_it_was(change: Change) -> None:
+def test_bios(change: Change) -> None:
     """The node's BIOS is of the version that it was."""
     for one, value in read(change.versions, "value"):
         if value != one.usual and not change.allowed:

@@ -9,12 +9,13 @@ SOURCE = (
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=SOURCE,
     impact="performance",
     jobs=True,
+    aliases=["thermal.no_hardware_slowdown"],
 )
-def test_no_hardware_slowdown(gpu: Gpu) -> None:
+def test_hardware_slowdown(gpu: Gpu) -> None:
     """The card is not slowed down by its temperature."""
     if gpu.clock_reasons.hw_thermal:
         fail(
@@ -25,12 +26,13 @@ def test_no_hardware_slowdown(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=SOURCE,
     impact="performance",
     jobs=True,
+    aliases=["thermal.no_power_brake"],
 )
-def test_no_power_brake(gpu: Gpu) -> None:
+def test_power_brake(gpu: Gpu) -> None:
     """The server's power brake is not on."""
     if gpu.clock_reasons.power_brake:
         fail(
@@ -41,12 +43,13 @@ def test_no_power_brake(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown"),
+    needs=("driver.gpu_access", "thermal.hardware_slowdown"),
     source=SOURCE,
     impact="performance",
     jobs=True,
+    aliases=["thermal.core_is_below_its_limit"],
 )
-def test_core_is_below_its_limit(gpu: Gpu) -> None:
+def test_core_temperature(gpu: Gpu) -> None:
     """The core is cooler than the temperature at which the card slows itself down."""
     now, limit = gpu.temperature.core_c, gpu.temperature.slowdown_c
     if now >= limit:
@@ -59,12 +62,13 @@ def test_core_is_below_its_limit(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="driver.every_card_answers",
+    needs="driver.gpu_access",
     source=SOURCE,
     impact="correctness",
     jobs=True,
+    aliases=["thermal.memory_is_below_its_limit"],
 )
-def test_memory_is_below_its_limit(gpu: Gpu) -> None:
+def test_memory_temperature(gpu: Gpu) -> None:
     """The memory is cooler than the highest temperature that it is made for."""
     now, limit = gpu.temperature.memory_c, gpu.temperature.memory_max_c
     if now >= limit:
@@ -73,11 +77,12 @@ def test_memory_is_below_its_limit(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("driver.every_card_answers", "thermal.core_is_below_its_limit"),
+    needs=("driver.gpu_access", "thermal.core_temperature"),
     impact="performance",
     jobs=True,
+    aliases=["thermal.cards_are_alike_warm"],
 )
-def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
+def test_temperature_spread(node: Node, profile: Profile) -> None:
     """No card is much warmer than the coolest: one that stands out sits badly on its heat sink or in its air.
 
     The limit is an estimate of ours for idle cards, so it only warns.
@@ -96,11 +101,12 @@ def test_cards_are_alike_warm(node: Node, profile: Profile) -> None:
 
 @check(
     action=Action.MONITOR,
-    needs=("driver.every_card_answers", "thermal.no_hardware_slowdown"),
+    needs=("driver.gpu_access", "thermal.hardware_slowdown"),
     source=SOURCE,
     impact="performance",
+    aliases=["thermal.no_software_slowdown"],
 )
-def test_no_software_slowdown(gpu: Gpu) -> None:
+def test_software_slowdown(gpu: Gpu) -> None:
     """The driver does not slow the card down for its temperature."""
     if gpu.clock_reasons.sw_thermal:
         warn(

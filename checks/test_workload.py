@@ -26,8 +26,9 @@ NODE_ERRORS = {
     source="CUDA driver API: error codes",
     impact="availability",
     imported=True,
+    aliases=["workload.cuda_starts"],
 )
-def test_cuda_starts(node: Node) -> None:
+def test_cuda(node: Node) -> None:
     """No program was refused by CUDA for a reason that lies in the node."""
     codes = dict.fromkeys(error.code for error in node.app_errors)
     for code in codes:
@@ -38,8 +39,14 @@ def test_cuda_starts(node: Node) -> None:
         say(f"error {code}: {words}", action=action, observed=code)
 
 
-@check(action=Action.FIX_CONFIG, needs="driver.every_card_answers", impact="capacity", jobs=True)
-def test_no_program_computes(gpu: Gpu) -> None:
+@check(
+    action=Action.FIX_CONFIG,
+    needs="driver.gpu_access",
+    impact="capacity",
+    jobs=True,
+    aliases=["workload.no_program_computes"],
+)
+def test_processes(gpu: Gpu) -> None:
     """No program computes on the card."""
     pids = [process.pid for process in gpu.processes]
     if pids:

@@ -14,17 +14,18 @@ from gpuscan.model.outcome import TO_REPLACE
     action=Action.INVESTIGATE,
     kinds=("xid", "sxid", "nvrm"),
     needs=(
-        "driver.every_card_answers",
-        "recovery.no_action_is_wanted",
-        "memory.no_row_remap_failed",
-        "memory.no_row_remap_is_pending",
-        "memory.no_uncorrectable_ecc",
+        "driver.gpu_access",
+        "recovery.action",
+        "memory.row_remap",
+        "memory.row_remap_pending",
+        "memory.uncorrectable_ecc",
     ),
     source="NVIDIA Xid catalogue; Fabric Manager user guide, appendix D",
     ladder=TO_REPLACE,
     same=("observed",),
+    aliases=["xid.no_fault_is_logged"],
 )
-def test_no_fault_is_logged(incident: Incident) -> None:
+def test_faults(incident: Incident) -> None:
     """The driver logged no Xid or SXid in this boot that asks for anything.
 
     State decides where it can be read: where the driver maps a code to a recovery action and wants
@@ -79,8 +80,8 @@ def _is_history(incident: Incident) -> bool:
     ] == [0]
 
 
-@check(action=Action.MONITOR)
-def test_log_covers_this_boot(node: Node) -> None:
+@check(action=Action.MONITOR, aliases=["xid.log_covers_this_boot"])
+def test_log_coverage(node: Node) -> None:
     """The kernel log reaches back to the start of this boot."""
     if not node.kernel_log.whole:
         since_s = [seconds for _, seconds in read([node.kernel_log], "covered_from_s")]

@@ -200,7 +200,7 @@ def test_one_file_and_a_name_of_the_bundled_ones(under_pytest: Any) -> None:
 
 def test_the_profile_can_be_named(tmp_path: Path, under_pytest: Any) -> None:
     (tmp_path / "mine.yaml").write_text(
-        "extends: h200-4x\ngpu: {count: 5}\nskip: {power.limit_is_expected: known}\n", "utf-8"
+        "extends: h200-4x\ngpu: {count: 5}\nskip: {power.limit: known}\n", "utf-8"
     )
     file = os.path.join(bundled("checks"), "test_inventory.py")
     _, outcomes = under_pytest(

@@ -8,7 +8,7 @@ INCIDENT = re.compile(r"incident:(Xid|SXid) (\d+)\b")
 
 
 class Policy(NamedTuple):
-    """One entry of policy.json: what it is for (`memory.no_row_remap_failed`, `nvlink`, `xid:79`),
+    """One entry of policy.json: what it is for (`memory.row_remap`, `nvlink`, `xid:79`),
     its text, its source.
     """
 

@@ -20,7 +20,7 @@ from gpuscan.model.outcome import (
     conclude,
 )
 
-CHECK = "history.no_hold_stands"
+CHECK = "history.hold"
 SWAP = "swap.begin"
 TITLE = "No hold that an earlier run set stands."
 HARDWARE = 40

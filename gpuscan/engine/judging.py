@@ -19,8 +19,8 @@ from gpuscan.recording import Recording
 
 AUTO = "auto"
 WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all cards
-COUNTING = ("inventory.card_count", "inventory.counted_alike")
-SLOTS = "inventory.every_slot_is_filled"
+COUNTING = ("inventory.gpu_count", "inventory.gpu_count_match")
+SLOTS = "inventory.slots"
 MOST_NAMED = 5
 CARDS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
@@ -73,8 +73,9 @@ def prepare(want: Wanted) -> Plan:
 def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check]) -> None:
     """Raise ProfileError where a profile speaks of a check that there is not."""
     known = [one.id for one in checks]
+    aliases = suite.aliases(checks)
     strangers = [
-        name for name in (*named.data["skip"], *named.data["optional"]) if name not in known
+        name for name in (*named.data["skip"], *named.data["optional"]) if name not in known and name not in aliases
     ]
     if strangers:
         raise ProfileError(

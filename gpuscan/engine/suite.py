@@ -48,7 +48,7 @@ class Mark(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A loaded check: its id (`memory.no_row_remap_failed`), the kind of its subject, its
+    """A loaded check: its id (`memory.row_remap`), the kind of its subject, its
     function, its mark.
     """
 
@@ -175,6 +175,11 @@ def call(one: Check, subject: Any, profile: Any) -> Answer:
         _said.reset(tokens[0])
         _mark.reset(tokens[1])
     return Answer(tuple(findings), not_judged, crash)
+
+
+def aliases(checks: Iterable["Check"]) -> dict[str, str]:
+    """Return today's id of every check that had another once: profiles and archives keep those."""
+    return {alias: one.id for one in checks for alias in one.mark.aliases}
 
 
 def load(directories: Sequence[str]) -> tuple[Check, ...]:

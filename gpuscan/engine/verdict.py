@@ -15,7 +15,7 @@ from gpuscan.engine.lens import Book, look
 from gpuscan.engine.pairs import of_one_end
 from gpuscan.engine.reported import incidents_of, parts_of, plain
 from gpuscan.engine.slots import of_the_slot
-from gpuscan.engine.suite import Check, call
+from gpuscan.engine.suite import Check, aliases, call
 from gpuscan.model import Node, Unread, is_unread
 from gpuscan.model.outcome import (
     HARMLESS,
@@ -39,6 +39,7 @@ NOUNS = {
     "test": "such test in this burn-in",
 }
 SHARED_FROM_CARDS = 3
+HOLD_ALIASES = {"history.no_hold_stands": hold.CHECK}
 Needs = Mapping[str, frozenset[str]]
 OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
     "driver.confidential_compute", "driver.flavour", "gpu.compute_mode", "gpu.persistence", "gpu.slots", "gpu.vbios",
@@ -65,6 +66,7 @@ class Case(NamedTuple):
 
 def judge(case: Case) -> Report:
     """Return the report on one node; pure: the same case gives the same report."""
+    case = _by_todays_ids(case)
     needs = _all_needs(case.checks)
     with redirect_stdout(
         sys.stderr
@@ -93,6 +95,22 @@ def judge(case: Case) -> Report:
         incidents=incidents_of(case.node),
         held=hold.after(held, results, parts, case.run, case.node),
     )
+
+
+def _by_todays_ids(case: Case) -> Case:
+    """Return the case with checks that were renamed called by their new ids in profile and past."""
+    renamed = aliases(case.checks) | HOLD_ALIASES
+    data, past = case.profile.data, case.node.past
+    skip = {renamed.get(name, name): why for name, why in data["skip"].items()}
+    optional = [renamed.get(name, name) for name in data["optional"]]
+    profile = case.profile._replace(data={**data, "skip": skip, "optional": optional})
+    if is_unread(past):
+        return case._replace(profile=profile)
+    past = past._replace(
+        held=tuple(one._replace(check=renamed.get(one.check, one.check)) for one in past.held),
+        faults=tuple(one._replace(check=renamed.get(one.check, one.check)) for one in past.faults),
+    )
+    return case._replace(profile=profile, node=case.node._replace(past=past))
 
 
 def _run(case: Case, needs: Needs) -> list[Result]:

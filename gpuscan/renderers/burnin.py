@@ -31,7 +31,7 @@ WAYS = {  # label of a rate between two cards -> how it is told
     "peer_through_host_both_gbps": "through the host, both ways at once",
 }
 COUNTS = ("seconds", "operations", "mismatches")
-CORRUPT = ("burnin.no_corruption_is_seen", "burnin.agrees_with_the_other_cards")
+CORRUPT = ("burnin.corruption", "burnin.product_match")
 MOST_OTHERS = 12
 Row = Mapping[str, Any]
 

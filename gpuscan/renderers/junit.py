@@ -32,7 +32,7 @@ ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-Z\\^-~]"
 )
 # the one check that each test of a burn-in has: its case carries the numbers
-NUMBERED = "burnin.runs_to_its_end"
+NUMBERED = "burnin.completion"
 Numbers = Mapping[str, Sequence[Mapping[str, Any]]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_LINE = 4096

@@ -130,9 +130,7 @@ def _parts(
 
 
 def _empty_slots(finding: Mapping[str, Any]) -> list[str]:
-    if finding["check"] != "inventory.every_slot_is_filled" or not isinstance(
-        finding["expected"], list
-    ):
+    if finding["check"] != "inventory.slots" or not isinstance(finding["expected"], list):
         return []
     return [slot for slot in finding["expected"] if slot not in (finding["observed"] or ())]
 

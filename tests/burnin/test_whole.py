@@ -149,9 +149,7 @@ def test_a_card_that_computes_wrong_is_replaced(burn: Burn, two: Machine) -> Non
     bad, good = cards(two)
     done = burn(faults={bad: {"flip": ["gemm"]}})
     assert done.code == 41
-    wrong = [
-        row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"
-    ]
+    wrong = [row for row in done.report["findings"] if row["check"] == "burnin.corruption"]
     assert {row["address"] for row in wrong} == {bad}
     assert {row["action"] for row in wrong} == {"replace"}
     assert all("when it was run again" in row["message"] for row in wrong)
@@ -178,9 +176,7 @@ def test_a_product_with_bits_of_its_own_is_made_again(burn: Burn, two: Machine) 
 def test_what_is_wrong_once_is_suspect(burn: Burn, two: Machine) -> None:
     bad, _ = cards(two)
     done = burn(faults={bad: {"flip": ["gemm"], "until": 4}})
-    (row,) = [
-        row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"
-    ]
+    (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.corruption"]
     assert (done.code, row["action"]) == (20, "investigate")
     assert "none when it was run again" in row["message"]
 
@@ -188,9 +184,7 @@ def test_what_is_wrong_once_is_suspect(burn: Burn, two: Machine) -> None:
 def test_a_transfer_that_is_wrong_blames_the_way(burn: Burn, two: Machine) -> None:
     bad, _ = cards(two)
     done = burn(faults={bad: {"flip": ["copy"], "every": 2}})
-    rows = [
-        row for row in done.report["findings"] if row["check"] == "burnin.no_corruption_is_seen"
-    ]
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.corruption"]
     assert done.code == 41, "copies within the card are wrong, too, in more than one test"
     rows = [row for row in rows if "pcie" in row["subject"] or "peer" in row["subject"]]
     assert {row["action"] for row in rows} == {"inspect"}
@@ -205,7 +199,7 @@ def test_a_detector_that_sees_nothing_proves_nothing(burn: Burn, two: Machine) -
     rows = [
         row
         for row in done.report["checks"]
-        if row["id"] == "burnin.runs_to_its_end" and row["status"] == "unknown"
+        if row["id"] == "burnin.completion" and row["status"] == "unknown"
     ]
     assert {row["subject"].split(" ")[0] for row in rows} <= {
         f"test:{label(two, deaf)}",
@@ -218,9 +212,7 @@ def test_a_detector_that_sees_nothing_proves_nothing(burn: Burn, two: Machine) -
 def test_a_slow_card_is_tried_again_and_told(burn: Burn, two: Machine) -> None:
     slow, good = cards(two)
     done = burn("--only", "burnin", faults={slow: {"ms": 6e-5}, good: {"ms": 5e-5}})
-    rows = [
-        row for row in done.report["findings"] if row["check"] == "burnin.keeps_up_with_the_node"
-    ]
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.node_median"]
     assert done.code == 20
     assert {(row["address"], row["action"]) for row in rows} == {(slow, "investigate")}
     assert all("at a second try" in row["message"] for row in rows)
@@ -234,11 +226,7 @@ def test_what_is_held_to_the_direct_way_s_floor_is_tried_again_by_it(
     """
     apart = {card: {"apart": True} for card in cards(two)}
     done = burn("--only", "burnin", "--set", "burnin.peer_one_way_gbps=1000000", faults=apart)
-    told = [
-        row["message"]
-        for row in done.report["findings"]
-        if row["check"] == "burnin.reaches_its_floor"
-    ]
+    told = [row["message"] for row in done.report["findings"] if row["check"] == "burnin.floor"]
     assert done.code == 20
     assert told
     assert all(
@@ -249,7 +237,7 @@ def test_what_is_held_to_the_direct_way_s_floor_is_tried_again_by_it(
 
 def test_a_floor_that_nothing_reaches(burn: Burn) -> None:
     done = burn("--only", "burnin", "--set", "burnin.hbm_copy_gbps=1000000")
-    rows = [row for row in done.report["findings"] if row["check"] == "burnin.reaches_its_floor"]
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.floor"]
     assert done.code == 20
     assert len(rows) == 2
     assert all(
@@ -270,7 +258,7 @@ def test_a_card_that_fails_under_load_is_not_asked_again(
 ) -> None:
     bad, _ = cards(two)
     done = burn(faults={bad: fault}, limits=f"{LIMITS},worker=2")
-    rows = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.completion"]
     assert [(row["address"], row["action"]) for row in rows] == [(bad, action)]
     assert words in rows[0]["message"]
     assert done.code == 30
@@ -278,7 +266,7 @@ def test_a_card_that_fails_under_load_is_not_asked_again(
     unread = [
         row
         for row in done.report["checks"]
-        if row["id"] == "burnin.runs_to_its_end" and row["status"] == "unknown"
+        if row["id"] == "burnin.completion" and row["status"] == "unknown"
     ]
     assert unread
     assert {row["subject"].split(" ")[0] for row in unread if "peer" not in row["subject"]} <= {
@@ -304,8 +292,8 @@ def test_a_card_that_fails_under_load_is_not_asked_again(
 def test_a_card_that_cannot_be_opened_says_what_will_mend_it(
     burn: Burn, call: str, code: int, action: str, words: str
 ) -> None:
-    done = burn("--only", "burnin.runs_to_its_end", faults={"start": {call: code}})
-    rows = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    done = burn("--only", "burnin.completion", faults={"start": {call: code}})
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.completion"]
     assert {row["action"] for row in rows} == {action}
     assert all(words in row["message"] for row in rows), rows
     assert done.code == (30 if action == "reset-gpu" else 20)
@@ -315,7 +303,7 @@ def test_a_pair_that_fails_names_both_ends(burn: Burn, two: Machine) -> None:
     """The sender's process tells of it, and cannot know whose fault it was; both go on."""
     bad, good = cards(two)
     done = burn("--only", "burnin", faults={bad: {"fail": {"cuCtxEnablePeerAccess": 214}}})
-    (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.completion"]
     assert row["subject"] == f"test:{label(two, bad)} peer {label(two, good)}"
     assert row["culprits"] == [label(two, bad), label(two, good)]
     assert done.code == 30
@@ -334,7 +322,7 @@ def test_a_worker_that_breaks_blames_no_card(two: Machine, profile: str) -> None
     unknown = [
         row
         for row in done.report["checks"]
-        if row["status"] == "unknown" and row["id"] == "burnin.runs_to_its_end"
+        if row["status"] == "unknown" and row["id"] == "burnin.completion"
     ]
     (reason,) = {
         row["reason"].partition("(")[2] for row in unknown if row["subject"].endswith(" open")
@@ -359,7 +347,7 @@ def test_a_library_that_talks_a_lot_stops_nobody(two: Machine, profile: str) -> 
 def test_what_the_environment_tells_cuda_is_not_heeded(
     two: Machine, profile: str, name: str, value: str
 ) -> None:
-    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin.runs_to_its_end")
+    words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin.completion")
     assert two.plain(*words, env=env() | {name: value}).code == 0
 
 
@@ -372,7 +360,7 @@ def test_a_card_that_gets_stuck_at_the_second_try_is_stuck(burn: Burn, two: Mach
         faults={bad: {"ms": 6e-5, "triads": 4}, good: {"ms": 5e-5}},
         limits=f"{LIMITS},worker=4",
     )
-    rows = [row for row in done.report["findings"] if row["check"] == "burnin.runs_to_its_end"]
+    rows = [row for row in done.report["findings"] if row["check"] == "burnin.completion"]
     assert [row["address"] for row in rows] == [bad]
     assert done.code == 30
 
@@ -387,7 +375,7 @@ def test_a_worker_that_somebody_kills_costs_one_test(
     (row,) = [
         row
         for row in done.report["checks"]
-        if row["subject"] == unknown and row["id"] == "burnin.runs_to_its_end"
+        if row["subject"] == unknown and row["id"] == "burnin.completion"
     ]
     assert "was killed by SIGKILL" in row["reason"]
     assert len(that(done, "runs_to_its_end", "pass")) > 30
@@ -508,7 +496,7 @@ def test_an_ended_one_goes_on_from_its_checkpoint(
         for note in done.report["notes"]
     )
     assert not checkpoint.exists()
-    assert len(done.of("burnin.runs_to_its_end")) == len(burn().of("burnin.runs_to_its_end"))
+    assert len(done.of("burnin.completion")) == len(burn().of("burnin.completion"))
 
 
 def test_a_checkpoint_of_another_card_is_refused(
@@ -751,7 +739,7 @@ def test_a_deadline_ends_it_and_what_was_not_run_is_told(two: Machine, profile: 
     reasons = {
         row["subject"]: row["reason"]
         for row in done.report["checks"]
-        if row["id"] == "burnin.runs_to_its_end" and "reason" in row
+        if row["id"] == "burnin.completion" and "reason" in row
     }
     first = label(two, cards(two)[0])
     assert "not finished: the deadline was near" in reasons[f"test:{first} stress-bf16"]
@@ -768,9 +756,7 @@ def test_what_other_programs_use_is_not_loaded(machine: Make, profile: str) -> N
     )
     done = used.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
     assert done.verdict == (3, "incomplete", False)
-    reasons = {
-        row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end"
-    }
+    reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.completion"}
     assert all("other programs compute on the cards (process 77" in reason for reason in reasons)
     assert (
         used.run(
@@ -808,7 +794,7 @@ def test_a_card_is_not_loaded_beside_a_program_on_another(machine: Make, profile
     assert all(
         "process 77" in row["reason"]
         for row in done.report["checks"]
-        if row["id"] == "burnin.runs_to_its_end"
+        if row["id"] == "burnin.completion"
     )
     assert used.run(*words, "--force", env=env()).code == 0
 
@@ -822,9 +808,7 @@ def test_cards_that_tell_no_programs_are_not_loaded(machine: Make, profile: str)
     )
     done = silent.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
     assert done.verdict == (3, "incomplete", False)
-    reasons = {
-        row["reason"] for row in done.report["checks"] if row["id"] == "burnin.runs_to_its_end"
-    }
+    reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.completion"}
     assert all("what computes on the cards could not be read" in reason for reason in reasons)
 
 
@@ -845,7 +829,7 @@ def test_a_card_in_a_mode_that_keeps_it_from_us_is_told(
     (row,) = [
         row
         for row in done.report["checks"]
-        if row["id"] == "burnin.runs_to_its_end" and row["status"] == "unknown"
+        if row["id"] == "burnin.completion" and row["status"] == "unknown"
     ]
     assert done.code == 3
     assert words in row["reason"]
@@ -1016,7 +1000,7 @@ def test_after_a_swap_the_cards_are_exercised(
     assert done.report["run"]["level"] == ("passive" if passive else "quick")
     assert (
         any(
-            row["id"] == "burnin.no_corruption_is_seen" and row["status"] == "pass"
+            row["id"] == "burnin.corruption" and row["status"] == "pass"
             for row in done.report["checks"]
         )
         is not passive
@@ -1031,9 +1015,7 @@ def test_what_was_wrong_twice_stays_so_in_later_rounds(two: Machine, profile: st
     )
     done = two.plain(*words, env=env({bad: {"flip": ["gemm"], "every": 2, "until": 9}}))
     actions = {
-        row["action"]
-        for row in done.report["findings"]
-        if row["check"] == "burnin.no_corruption_is_seen"
+        row["action"] for row in done.report["findings"] if row["check"] == "burnin.corruption"
     }
     assert (done.code, actions) == (41, {"replace"})
 

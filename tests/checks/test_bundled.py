@@ -46,17 +46,17 @@ def rows(**changes: bool) -> Any:
 def test_only_a_card_s_own_flags_are_never_shared() -> None:
     of_one_card = [one for one in bundled() if not one.mark.shared and one.subject != "change"]
     assert {one.id for one in of_one_card} == {
-        "memory.few_pages_are_retired",
-        "memory.no_memory_is_unrepairable",
-        "memory.no_page_retirement_is_pending",
-        "memory.no_repair_is_pending",
-        "memory.no_row_remap_failed",
-        "memory.no_row_remap_is_pending",
-        "memory.no_uncorrectable_ecc",
-        "memory.no_uncorrectable_sram",
-        "memory.rows_are_left_to_remap",
-        "memory.sram_threshold_is_not_exceeded",
-        "recovery.no_action_is_wanted",
+        "memory.retired_pages",
+        "memory.unrepairable",
+        "memory.page_retirement_pending",
+        "memory.repair_pending",
+        "memory.row_remap",
+        "memory.row_remap_pending",
+        "memory.uncorrectable_ecc",
+        "memory.uncorrectable_sram",
+        "memory.remapped_rows",
+        "memory.sram_threshold",
+        "recovery.action",
     }
 
 
@@ -74,7 +74,7 @@ def test_only_a_card_s_own_flags_are_never_shared() -> None:
     ],
 )
 def test_the_driver_s_own_word(wanted: int, severity: Status, action: Action, words: str) -> None:
-    finding = said("recovery.no_action_is_wanted", changed(recovery_action=wanted))
+    finding = said("recovery.action", changed(recovery_action=wanted))
     assert (finding.severity, finding.action, finding.message) == (
         severity,
         action,
@@ -84,14 +84,14 @@ def test_the_driver_s_own_word(wanted: int, severity: Status, action: Action, wo
 
 
 def test_memory() -> None:
-    failed = said("memory.no_row_remap_failed", changed(remapped_rows=rows(failed=True)))
+    failed = said("memory.row_remap", changed(remapped_rows=rows(failed=True)))
     assert (failed.action, failed.observed, failed.expected, failed.impact) == (
         Action.REPLACE,
         True,
         False,
         "correctness",
     )
-    pending = said("memory.no_row_remap_is_pending", changed(remapped_rows=rows(pending=True)))
+    pending = said("memory.row_remap_pending", changed(remapped_rows=rows(pending=True)))
     assert (pending.action, pending.observed, pending.expected, pending.urgency) == (
         Action.RESET_GPU,
         True,
@@ -99,7 +99,7 @@ def test_memory() -> None:
         "next-idle",
     )
     errors = demo_node().gpus[1].ecc_errors._replace(uncorrected_volatile=3)
-    ecc = said("memory.no_uncorrectable_ecc", changed(ecc_errors=errors))
+    ecc = said("memory.uncorrectable_ecc", changed(ecc_errors=errors))
     assert ecc.message == "3 uncorrectable ECC errors since the driver was loaded"
     assert (ecc.observed, ecc.expected) == (3, 0)
 
@@ -107,16 +107,13 @@ def test_memory() -> None:
 def test_links_that_are_down_are_numbered_and_links_that_are_missing_are_counted() -> None:
     links = demo_node().gpus[1].nvlinks
     down = tuple(link._replace(active=link.number not in (3, 7)) for link in links)
-    finding = said("nvlink.every_link_is_up", changed(nvlinks=down))
+    finding = said("nvlink.links", changed(nvlinks=down))
     assert (finding.message, finding.observed, finding.expected) == (
         "16 of 18 NVLinks are up (down: 3, 7)",
         16,
         18,
     )
-    assert (
-        said("nvlink.every_link_is_up", changed(nvlinks=links[:12])).message
-        == "12 of 18 NVLinks are up"
-    )
+    assert said("nvlink.links", changed(nvlinks=links[:12])).message == "12 of 18 NVLinks are up"
 
 
 def xid(**changes: Any) -> Incident:
@@ -151,9 +148,7 @@ def xid(**changes: Any) -> Incident:
     ],
 )
 def test_an_xid_in_words(changes: dict[str, Any], message: str) -> None:
-    finding = said(
-        "xid.no_fault_is_logged", demo_node(incidents=(xid(**changes),)), "incident:Xid 48 on SXM8"
-    )
+    finding = said("xid.faults", demo_node(incidents=(xid(**changes),)), "incident:Xid 48 on SXM8")
     assert (finding.message, finding.action, finding.observed) == (message, Action.RESET_GPU, 48)
 
 
@@ -165,13 +160,13 @@ def test_an_xid_that_asks_for_nothing_passes_and_one_for_an_application_warns() 
         ("replace", Status.FAIL),
     ):
         report = judged(bundled(), demo_node(incidents=(xid(action=action),)), load("h200-4x"))
-        assert the(report, "xid.no_fault_is_logged").status is status
+        assert the(report, "xid.faults").status is status
 
 
 def test_a_driver_that_hangs_names_the_cards_that_made_it() -> None:
     stuck = changed(access="timed-out")
     stuck = stuck._replace(driver=stuck.driver._replace(access="timed-out"))
-    finding = said("driver.answers", stuck, "node")
+    finding = said("driver.loaded", stuck, "node")
     assert (finding.action, finding.culprits) == (Action.REBOOT, ("SXM8",))
 
 
@@ -185,9 +180,7 @@ def test_an_empty_slot_is_named_as_the_board_names_it() -> None:
         profile = profile._replace(
             data={**profile.data, "gpu": {**profile.data["gpu"], "slots": slots}}
         )
-        (finding,) = the(
-            judged(bundled(), demo_node(), profile), "inventory.every_slot_is_filled"
-        ).findings
+        (finding,) = the(judged(bundled(), demo_node(), profile), "inventory.slots").findings
         assert (finding.message, finding.expected) == (
             f"no card answers in {told}",
             ["SXM8", "SXM9"],

@@ -276,7 +276,7 @@ def test_a_profile_s_unknown_checks_are_told(tmp_path: Path, call: Call) -> None
     done = call("judge", "demo", "--profile", str(path))
     assert done.code == 2
     assert (
-        "profile mine: no check is called memory.no_row_remap_faild: did you mean memory.no_row_remap_failed"
+        "profile mine: no check is called memory.no_row_remap_faild: did you mean memory.row_remap"
         in done.err
     )
 
@@ -318,7 +318,7 @@ def test_exit_codes(words: list[str], code: int, call: Call) -> None:
 def test_a_setting_names_what_it_changes(call: Call) -> None:
     done = call("run", "--replay", "demo", "--set", "skip.memory.no_row_remap_failed=known", "-v")
     assert done.code == 0
-    assert "not judged by this profile: known\n         memory.no_row_remap_failed\n" in done.out
+    assert "not judged by this profile: known\n         memory.row_remap\n" in done.out
 
 
 def test_run_with_replay_is_judge(call: Call) -> None:
@@ -354,7 +354,7 @@ def test_broken_files_do_not_keep_the_rest_from_being_told(tmp_path: Path, call:
     done = call("judge", str(bad), "demo-broken", "/no/such", str(stranger))
     assert (done.code, done.out) == (
         41,
-        "demo-broken: hardware (41): gpu SXM7 memory.no_row_remap_failed -> replace (+2)\n",
+        "demo-broken: hardware (41): gpu SXM7 memory.row_remap -> replace (+2)\n",
     )
     first, second, third = done.err.splitlines()
     assert first.startswith(f"gpuscan: {bad}: damaged or cut off")

@@ -15,9 +15,9 @@ from gpuscan.engine import judging
 from gpuscan.model.outcome import ACTIONS, BROKEN_STYLES, EXIT_STYLES, Action
 
 IDS = tuple(one.id for one in judging.all_checks())
-ONE = "memory.no_row_remap_failed"
+ONE = "memory.row_remap"
 OWN = '''
-    @check(action=Action.REBOOT, needs="driver.answers", urgency="next-idle", impact="capacity", source="me", aliases=["site.old"])
+    @check(action=Action.REBOOT, needs="driver.loaded", urgency="next-idle", impact="capacity", source="me", aliases=["site.old"])
     def test_new(gpu: Gpu) -> None:
         """It is new.
 
@@ -91,14 +91,12 @@ def test_checks_of_a_folder_of_one_s_own(tmp_path: Path, call: Call) -> None:
     for name in ("site.new", "site.old"):
         out = answer(call, "checks", "show", name, "--checks", folder)
         assert out.startswith("site.new\n\nIt is new.\n\nBecause I say so.\n\nsubject   gpu\n")
-    assert (
-        "urgency   next-idle\nimpact    capacity\nsource    me\nneeds     driver.answers\n" in out
-    )
+    assert "urgency   next-idle\nimpact    capacity\nsource    me\nneeds     driver.loaded\n" in out
     assert "busy      only warns where jobs run (--context busy)\n" in out
     row = next(
         row for row in data(call, "checks", "list", "--checks", folder) if row["id"] == "site.new"
     )
-    assert (row["needs"], row["aliases"], row["source"]) == (["driver.answers"], ["site.old"], "me")
+    assert (row["needs"], row["aliases"], row["source"]) == (["driver.loaded"], ["site.old"], "me")
     assert (
         data(call, "checks", "show", "site.new", "--checks", folder)["text"]
         .splitlines()[-1]

@@ -432,7 +432,7 @@ def test_any_number_of_cards_is_judged_by_that_number(
     for wrong in {number + 1, number - 1} - {0}:
         done = call("judge", file, "--set", f"gpu.count={wrong}")
         assert done.code in (20, 31, 30, 40, 41), done.out
-        assert "inventory.card_count" in done.out
+        assert "inventory.gpu_count" in done.out
 
 
 def test_the_program_under_test_is_the_one_that_the_tests_import() -> None:

@@ -64,7 +64,7 @@ def test_a_spare_port_that_is_not_active_only_warns(name: str) -> None:
     """And the low rate that a port without a link shows is no fault of its own."""
     files, word = SPARES[name]
     report = judged(with_a_ninth(**files))
-    assert wrong(report) == {"infiniband.port_is_active[port:mlx5_8/1]": word}
+    assert wrong(report) == {"infiniband.port_state[port:mlx5_8/1]": word}
     assert (report.exit_code, report.verdict) == (0, "warn")
 
 
@@ -73,24 +73,24 @@ def test_a_port_is_a_spare_only_where_the_expected_number_is_active(number: int)
     """With nine expected, or another one down, it is missed."""
     others = [port("mlx5_3", **DOWN)] if number == 8 else []
     report = judged(with_a_ninth(*others, **DOWN), settings=[f"infiniband.ports={number}"])
-    assert wrong(report)["infiniband.port_is_active[port:mlx5_8/1]"] == "fail/inspect"
+    assert wrong(report)["infiniband.port_state[port:mlx5_8/1]"] == "fail/inspect"
     assert report.exit_code == 40
 
 
 def test_where_nothing_is_expected_every_port_counts() -> None:
     report = judged(with_a_ninth(**DOWN), settings=["infiniband.ports=null"])
-    assert wrong(report)["infiniband.port_is_active[port:mlx5_8/1]"] == "fail/inspect"
+    assert wrong(report)["infiniband.port_state[port:mlx5_8/1]"] == "fail/inspect"
 
 
 def test_a_spare_s_state_that_was_not_read_is_unknown_as_any_other() -> None:
     report = judged(with_a_ninth(state=GARBLED))
-    assert wrong(report)["infiniband.port_is_active[port:mlx5_8/1]"] == "unknown"
+    assert wrong(report)["infiniband.port_state[port:mlx5_8/1]"] == "unknown"
 
 
 @pytest.mark.parametrize("state", ["5: ACTIVE_DEFER\n", "0: NOP\n", "9: WEIRD\n", "7: active\n"])
 def test_a_state_that_nobody_knows_is_to_be_investigated(state: str) -> None:
     report = judged(patch(base("h100-8x-ib"), port("mlx5_3", state=state)))
-    assert wrong(report) == {"infiniband.port_is_active[port:mlx5_3/1]": "fail/investigate"}
+    assert wrong(report) == {"infiniband.port_state[port:mlx5_3/1]": "fail/investigate"}
     (finding,) = [finding for result in report.results for finding in result.findings]
     assert state.partition(": ")[2].strip() in finding.message
 
@@ -98,7 +98,7 @@ def test_a_state_that_nobody_knows_is_to_be_investigated(state: str) -> None:
 @pytest.mark.parametrize("state", ["", "4\n", "ACTIVE\n", "4:\n", ": ACTIVE\n", "x: ACTIVE\n"])
 def test_a_state_that_makes_no_sense_is_unread(state: str) -> None:
     report = judged(patch(base("h100-8x-ib"), port("mlx5_3", state=state)))
-    assert wrong(report)["infiniband.port_is_active[port:mlx5_3/1]"] == "unknown"
+    assert wrong(report)["infiniband.port_state[port:mlx5_3/1]"] == "unknown"
     assert report.exit_code == 3
 
 
@@ -113,7 +113,7 @@ def test_a_rate_that_is_no_number_is_unread(rate: str) -> None:
         "mlx5_3/1": "garbled"
     }
     report = judged(recording)
-    assert wrong(report) == {"infiniband.port_runs_at_its_rate[port:mlx5_3/1]": "unknown"}
+    assert wrong(report) == {"infiniband.port_rate[port:mlx5_3/1]": "unknown"}
     assert report.exit_code == 3
 
 
@@ -123,5 +123,5 @@ def test_a_rate_that_is_no_number_is_unread(rate: str) -> None:
 def test_a_port_that_is_down_fails_whatever_else_was_not_read(physical: Any) -> None:
     changes = port("mlx5_3", **{**DOWN, "phys_state": physical})
     report = judged(patch(base("h100-8x-ib"), changes))
-    assert wrong(report) == {"infiniband.port_is_active[port:mlx5_3/1]": "fail/inspect"}
+    assert wrong(report) == {"infiniband.port_state[port:mlx5_3/1]": "fail/inspect"}
     assert report.exit_code == 40

@@ -38,7 +38,7 @@ def test_a_link_that_is_down_fails_though_another_is_unread(
     }
     report = judged(patch(base("h100-8x-ib"), changes))
     assert (report.exit_code, report.verdict) == (30, "reboot")
-    assert not_passed(report)["nvlink.every_link_is_up"] == {"gpu:SXM4": "fail/reset-gpu"}
+    assert not_passed(report)["nvlink.links"] == {"gpu:SXM4": "fail/reset-gpu"}
     messages = [finding.message for result in report.results for finding in result.findings]
     assert messages == [
         f"{18 - len(down)} of 18 NVLinks are up (down: {', '.join(map(str, down))})"
@@ -47,7 +47,7 @@ def test_a_link_that_is_down_fails_though_another_is_unread(
 
 def test_links_that_are_unread_alone_are_unknown() -> None:
     report = judged(patch(base("h100-8x-ib"), {link(165, number): UNREAD for number in range(18)}))
-    assert (report.exit_code, not_passed(report)["nvlink.every_link_is_up"]) == (
+    assert (report.exit_code, not_passed(report)["nvlink.links"]) == (
         3,
         {"gpu:SXM4": "unknown"},
     )
@@ -66,7 +66,7 @@ def bound_to(driver: str, answer: Any) -> Recording:
 def test_a_card_that_another_driver_holds_is_a_setting(driver: str, answer: Any) -> None:
     report = judged(bound_to(driver, answer))
     assert (report.exit_code, report.verdict) == (20, "software")
-    assert list(not_passed(report)["driver.every_card_answers"].values()) == ["fail/fix-config"]
+    assert list(not_passed(report)["driver.gpu_access"].values()) == ["fail/fix-config"]
     messages = [finding.message for result in report.results for finding in result.findings]
     assert f"the card is bound to {driver}, not to NVIDIA's driver" in messages
 
@@ -75,7 +75,7 @@ def test_a_card_that_another_driver_holds_is_a_setting(driver: str, answer: Any)
 def test_a_card_that_nvidia_s_driver_lost_is_no_setting(driver: str) -> None:
     """Nor is one that no driver holds: it may have failed to start."""
     report = judged(bound_to(driver, LOST))
-    assert (report.exit_code, list(not_passed(report)["driver.every_card_answers"].values())) == (
+    assert (report.exit_code, list(not_passed(report)["driver.gpu_access"].values())) == (
         30,
         ["fail/reboot"],
     )
@@ -131,4 +131,4 @@ def test_a_lost_card_behind_a_long_domain_is_one_finding() -> None:
     )
     report = judged(moved(*lines, lost=True))
     assert (report.exit_code, report.verdict) == (30, "reboot")
-    assert not_passed(report) == {"driver.every_card_answers": {f"gpu:{LONG}": "fail/reboot"}}
+    assert not_passed(report) == {"driver.gpu_access": {f"gpu:{LONG}": "fail/reboot"}}

@@ -26,7 +26,7 @@ XID = "NVRM: Xid (PCI:0000:00:07): 119, pid=2024, name=nvidia-smi, Timeout after
 OWN, JOURNALD = "_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP"
 DENIED = {"error": ["no-permission", "Operation not permitted", 1]}
 RINGS = {"wrapped": [SILENT], "denied": DENIED}
-COVERS, FAULT = "xid.log_covers_this_boot", "xid.no_fault_is_logged"
+COVERS, FAULT = "xid.log_coverage", "xid.faults"
 INCIDENT = "incident:Xid 119 on SXM8"
 
 

@@ -30,18 +30,16 @@ def action(report: dict[str, Any], check: str) -> tuple[str, str]:
 def test_a_fault_that_is_back_after_its_reboot_asks_for_more(node: Node) -> None:
     assert node({}, log=(XID_119,)) == 30
     code, report = node.judged({}, boot=1, log=(XID_119,))
-    assert (
-        action(report, "xid.no_fault_is_logged")[0] == "reboot"
-    )  # a reset was asked for, and a reboot is one
+    assert action(report, "xid.faults")[0] == "reboot"  # a reset was asked for, and a reboot is one
     code, report = node.judged({}, boot=2, log=(XID_119,))
-    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (31, "power-cycle")
+    assert (code, action(report, "xid.faults")[0]) == (31, "power-cycle")
     code, report = node.judged({}, boot=3, log=(XID_119,))  # a newer boot proves no power cycle
-    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (31, "power-cycle")
+    assert (code, action(report, "xid.faults")[0]) == (31, "power-cycle")
     code, report = node.judged({}, "--tried", "power-cycle", boot=4, log=(XID_119,))
-    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (40, "inspect")
+    assert (code, action(report, "xid.faults")[0]) == (40, "inspect")
     code, report = node.judged({}, "--tried", "reseat", boot=5, log=(XID_119,))
-    assert (code, action(report, "xid.no_fault_is_logged")[0]) == (41, "replace")
-    assert "the reseat has not mended it" in action(report, "xid.no_fault_is_logged")[1]
+    assert (code, action(report, "xid.faults")[0]) == (41, "replace")
+    assert "the reseat has not mended it" in action(report, "xid.faults")[1]
 
 
 def test_the_same_boot_proves_nothing(node: Node) -> None:
@@ -65,25 +63,25 @@ def test_another_code_or_another_card_is_another_fault(node: Node) -> None:
     assert node({}, log=(XID_119,)) == 30
     other = XID_119.replace(" 119,", " 140,")
     code, report = node.judged({}, boot=1, log=(other,))
-    assert action(report, "xid.no_fault_is_logged")[0] == "reset-gpu"
+    assert action(report, "xid.faults")[0] == "reset-gpu"
     code, report = node.judged({}, boot=2, log=(XID_119.replace("0000:52", "0000:1b"),))
-    assert action(report, "xid.no_fault_is_logged")[0] == "reset-gpu"
+    assert action(report, "xid.faults")[0] == "reset-gpu"
 
 
 def test_a_new_card_in_the_slot_begins_anew(node: Node) -> None:
     assert node({}, log=(XID_119,)) == 30
     code, report = node.judged({SERIAL: "1650000000999"}, boot=1, log=(XID_119,))
-    assert action(report, "xid.no_fault_is_logged")[0] == "reset-gpu"
+    assert action(report, "xid.faults")[0] == "reset-gpu"
 
 
 def test_a_new_remapped_row_is_not_the_same_fault(node: Node) -> None:
     assert node(PENDING) == 30
     code, report = node.judged({ROWS: [0, 2, 1, 0]}, boot=1)
-    assert action(report, "memory.no_row_remap_is_pending")[0] == "reset-gpu"
+    assert action(report, "memory.row_remap_pending")[0] == "reset-gpu"
     code, report = node.judged(
         {ROWS: [0, 2, 1, 0]}, boot=2
     )  # the same row waits still, and the reset did not help
-    assert action(report, "memory.no_row_remap_is_pending")[0] == "reboot"
+    assert action(report, "memory.row_remap_pending")[0] == "reboot"
 
 
 def test_new_memory_errors_never_climb(node: Node) -> None:
@@ -94,7 +92,7 @@ def test_new_memory_errors_never_climb(node: Node) -> None:
     )  # noqa: SIM118
     for boot in (0, 1, 2):
         code, report = node.judged({key: 3 + boot}, boot=boot)
-        assert action(report, "memory.no_uncorrectable_ecc")[0] == "reset-gpu"
+        assert action(report, "memory.uncorrectable_ecc")[0] == "reset-gpu"
 
 
 def missing(base: Any) -> dict[str, Any]:
@@ -107,7 +105,7 @@ def test_a_card_still_missing_after_declared_cold_work_is_inspect(node: Node) ->
     assert node(gone) == 31
     assert node(gone, boot=1) == 31  # a reboot is no cold work
     code, report = node.judged(gone, "--tried", "power-cycle", boot=2)
-    assert (code, action(report, "inventory.card_count")[0]) == (40, "inspect")
+    assert (code, action(report, "inventory.gpu_count")[0]) == (40, "inspect")
 
 
 def test_the_sel_proves_a_power_cycle(node: Node) -> None:
@@ -120,13 +118,13 @@ def test_the_sel_proves_a_power_cycle(node: Node) -> None:
     early = "1,Pre-Init,0000000001,Power Unit #0x01,Power off/down,Asserted\n"
     assert node({**gone, "run:ipmitool -c sel elist": early}, boot=1) == 31
     code, report = node.judged({**gone, "run:ipmitool -c sel elist": early + sel}, boot=1)
-    assert (code, action(report, "inventory.card_count")[0]) == (40, "inspect")
-    assert "the BMC logged" in action(report, "inventory.card_count")[1]
+    assert (code, action(report, "inventory.gpu_count")[0]) == (40, "inspect")
+    assert "the BMC logged" in action(report, "inventory.gpu_count")[1]
 
 
 def test_without_history_what_is_declared_counts(node: Node) -> None:
     code, report = node.judged(missing(node.base), "--tried", "power-cycle")
-    assert (code, action(report, "inventory.card_count")[0]) == (40, "inspect")
+    assert (code, action(report, "inventory.gpu_count")[0]) == (40, "inspect")
     assert any("first run" in note for note in report["notes"])
 
 

@@ -18,7 +18,7 @@ def test_a_reboot_does_not_launder_a_dead_card(node: Node) -> None:
     assert node(FAILED) == 41
     code, report = node.judged({}, boot=1)  # and the card shows nothing any more
     assert code == 41
-    assert found(report) == {"history.no_hold_stands[gpu:SXM4]": "replace"}
+    assert found(report) == {"history.hold[gpu:SXM4]": "replace"}
     assert "held since" in report["findings"][0]["message"]
     assert node({}, boot=2) == 41
     assert report["hold"]["code"] == 41
@@ -66,7 +66,7 @@ def test_a_part_whose_serial_nobody_reads_may_still_be_there(node: Node) -> None
     unread = {SERIAL: {"error": ["not-supported", "Not Supported", 3]}}
     code, report = node.judged(unread, boot=1)
     assert code == 41
-    assert found(report) == {"history.no_hold_stands[gpu:SXM4]": "replace"}
+    assert found(report) == {"history.hold[gpu:SXM4]": "replace"}
 
 
 def test_a_card_that_is_only_moved_stays_held(node: Node) -> None:
@@ -84,7 +84,7 @@ def test_a_worse_fault_is_told_itself_and_a_lesser_one_with_the_hold(node: Node)
     assert node(PENDING) == 30
     code, report = node.judged(FAILED, boot=0)
     assert code == 41
-    assert "history.no_hold_stands[gpu:SXM4]" not in found(report)
+    assert "history.hold[gpu:SXM4]" not in found(report)
     code, report = node.judged(
         {"nvml:nvmlDeviceGetPersistenceMode(0000:1b:00.0)": 0},
         "--set",
@@ -93,7 +93,7 @@ def test_a_worse_fault_is_told_itself_and_a_lesser_one_with_the_hold(node: Node)
     )
     assert code == 41
     assert "replace" in [
-        row["action"] for row in report["findings"] if row["check"] == "history.no_hold_stands"
+        row["action"] for row in report["findings"] if row["check"] == "history.hold"
     ]
     assert any(name.startswith("modes.") for name in found(report))
 
@@ -110,7 +110,7 @@ def test_clear_lifts_and_is_archived(
         "clear", "--reason", "board replaced by the vendor, ticket 4711", "--state-dir", str(state)
     )
     assert done.code == 0
-    assert "memory.no_row_remap_failed (41)" in done.out
+    assert "memory.row_remap (41)" in done.out
     assert json.loads((state / "last.json").read_text())["hold"] is None
     lines = [
         json.loads(line)
@@ -118,7 +118,7 @@ def test_clear_lifts_and_is_archived(
     ]
     (event,) = [line for line in lines if line["kind"] == "event" and line["what"] == "clear"]
     assert event["text"] == "board replaced by the vendor, ticket 4711"
-    assert json.loads(event["data"])[0]["check"] == "memory.no_row_remap_failed"
+    assert json.loads(event["data"])[0]["check"] == "memory.row_remap"
     assert call("clear", "--reason", "again", "--state-dir", str(state)).out == "nothing was held\n"
 
 

@@ -139,7 +139,7 @@ def test_a_recording_keeps_a_profile_that_is_a_file(
     (tmp_path / "theirs.yaml").write_text("extends: h100-8x\ngpu: {count: 9}\n", "utf-8")
     done = eight.run("--profile", str(tmp_path / "ours.yaml"))
     assert done.code == 31
-    assert "power.limit_is_expected" in {row["check"] for row in done.report["findings"]}
+    assert "power.limit" in {row["check"] for row in done.report["findings"]}
     for name in ("ours.yaml", "theirs.yaml"):
         (tmp_path / name).unlink()
     code, document = again(eight, elsewhere)
@@ -191,7 +191,7 @@ def test_a_site_s_own_under_a_bundled_name_is_kept_whole(
         again = anew(Recording({**one}, recording.scope, recording))
         assert (again.run["profile"]["name"], list(not_passed(again)), again.exit_code) == (
             "h100-8x",
-            ["inventory.card_count"],
+            ["inventory.gpu_count"],
             20,
         )
 
@@ -325,11 +325,11 @@ def without(name: str, *parts: str, scope: list[str] | None = None) -> Recording
 
 
 CALLS = {
-    "nvmlDeviceGetVbiosVersion(": "driver.vbios_is_expected",
-    "nvmlDeviceGetRemappedRows(": "memory.no_row_remap_failed",
-    ",230,0)": "recovery.no_action_is_wanted",
-    "nvmlDeviceGetEccMode(": "memory.ecc_is_as_expected",
-    "nvmlDeviceGetSerial(": "inventory.serials_are_unique",
+    "nvmlDeviceGetVbiosVersion(": "driver.vbios",
+    "nvmlDeviceGetRemappedRows(": "memory.row_remap",
+    ",230,0)": "recovery.action",
+    "nvmlDeviceGetEccMode(": "memory.ecc_mode",
+    "nvmlDeviceGetSerial(": "inventory.unique_serials",
 }
 
 
@@ -340,7 +340,7 @@ def test_a_call_that_an_older_recording_lacks_is_one_fact_unknown(part: str) -> 
     """
     found = judged(without("h100-8x-ib", part, scope=["*"]))
     wrong = not_passed(found)
-    assert "driver.every_card_answers" not in wrong
+    assert "driver.gpu_access" not in wrong
     assert CALLS[part] in wrong
     assert {word for words in wrong.values() for word in words.values()} == {"unknown"}
     assert (found.exit_code, found.verdict) == (3, "incomplete")
@@ -353,7 +353,7 @@ def test_a_call_outside_of_an_older_recording_s_scope_is_a_skip(part: str) -> No
     scope = [pattern for pattern in collectors.scope() if part not in pattern]
     found = judged(without("h100-8x-ib", part, scope=scope))
     assert (found.exit_code, found.complete) == (0, True)
-    assert "driver.every_card_answers" not in not_passed(found)
+    assert "driver.gpu_access" not in not_passed(found)
 
 
 def test_a_card_that_was_never_asked_is_not_healthy() -> None:
@@ -361,13 +361,13 @@ def test_a_card_that_was_never_asked_is_not_healthy() -> None:
         without("h100-8x-ib", "nvml:nvmlDeviceGetHandleByPciBusId(0000:52:00.0)", scope=["*"])
     )
     assert found.exit_code == 3
-    assert "driver.every_card_answers" in not_passed(found)
+    assert "driver.gpu_access" in not_passed(found)
 
 
 NEWER = {  # capability: the check that reads it, on a driver (R535) that does not have it yet
-    "recovery_action": "recovery.no_action_is_wanted",
-    "repair": "memory.no_repair_is_pending",
-    "unrepairable_memory": "memory.no_memory_is_unrepairable",
+    "recovery_action": "recovery.action",
+    "repair": "memory.repair_pending",
+    "unrepairable_memory": "memory.unrepairable",
 }
 
 

@@ -53,9 +53,9 @@ def stuck(card: str, to: str) -> BurnTest:
 
 
 FAULTS = [
-    (slow, "burnin.reaches_its_floor"),
-    (wrong, "burnin.no_corruption_is_seen"),
-    (stuck, "burnin.runs_to_its_end"),
+    (slow, "burnin.floor"),
+    (wrong, "burnin.corruption"),
+    (stuck, "burnin.completion"),
 ]
 
 
@@ -138,9 +138,7 @@ def test_what_is_slow_in_one_test_is_not_shared_with_another() -> None:
     pairs = tuple(slow(card, to) for card in CARDS for to in CARDS if card != to)
     found = judged_facts(NODE._replace(tests=(memory, *pairs)), "h100-8x")
     shared = {
-        r.subject.split(" ")[1]: f.shared
-        for r in failed(found, "burnin.reaches_its_floor")
-        for f in r.findings
+        r.subject.split(" ")[1]: f.shared for r in failed(found, "burnin.floor") for f in r.findings
     }
     assert shared == {"hbm": False, "peer": True}
 

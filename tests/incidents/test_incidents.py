@@ -14,7 +14,7 @@ from gpuscan.model import Incident
 from gpuscan.model.outcome import RECOVERY_ACTIONS, Action, Report
 from gpuscan.recording import Recording, patch
 
-FAULT = "xid.no_fault_is_logged"
+FAULT = "xid.faults"
 OLD, NEW = (
     ("h100-8x-r535", "0000:52:00"),
     ("demo", "0000:00:07"),

@@ -60,8 +60,8 @@ def test_one_card_that_does_not_answer(
     eight.nvml(changes)
     done = eight.run()
     assert done.verdict[:2] == (30, "reboot")
-    assert done.findings() == {("driver.every_card_answers", "gpu:slot22"): action}
-    assert list(done.of("driver.every_card_answers").values()).count("pass") == OTHERS
+    assert done.findings() == {("driver.gpu_access", "gpu:slot22"): action}
+    assert list(done.of("driver.gpu_access").values()).count("pass") == OTHERS
     missing = eight.unread(kind)
     assert missing
     assert all(A in key for key in missing)
@@ -86,7 +86,7 @@ def test_nvml_does_not_start(eight: Machine, code: int, verdict: tuple[int, str]
     eight.nvml({INIT: Change(code=code)})
     done = eight.run()
     assert done.verdict[:2] == verdict
-    assert list(done.findings()) == [("driver.answers", "node")] * (verdict[0] == 20)
+    assert list(done.findings()) == [("driver.loaded", "node")] * (verdict[0] == 20)
     assert not eight.read_all_but()
     assert eight.calls() == ["nvmlInitWithFlags"] * len(eight.calls()), "no card is asked"
 
@@ -98,7 +98,7 @@ def test_no_library(eight: Machine) -> None:
     (folder / "libnvidia-ml.so.1").write_bytes(b"")
     done = eight.run(env={"LD_LIBRARY_PATH": str(folder)})
     assert done.verdict[:2] == (20, "software")
-    assert done.findings() == {("driver.answers", "node"): "fix-config"}
+    assert done.findings() == {("driver.loaded", "node"): "fix-config"}
     assert eight.recorded.get(INIT).code == 12
 
 
@@ -112,7 +112,7 @@ def test_a_driver_root_brings_the_library(eight: Machine) -> None:
     (nothing / "libnvidia-ml.so.1").write_bytes(b"")
     env = {"LD_LIBRARY_PATH": str(nothing)}
     done = eight.run("--driver-root", str(driver), env=env)
-    assert done.findings() == {("driver.answers", "node"): "fix-config"}
+    assert done.findings() == {("driver.loaded", "node"): "fix-config"}
     (driver / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(eight.library / "libnvidia-ml.so.1")
     assert eight.run("--driver-root", str(driver), env=env).verdict == (0, "pass", True)
 
@@ -135,7 +135,7 @@ def test_no_card_where_eight_are_expected(machine: Make) -> None:
     node.nvml({INIT: Change(code=9)})
     done = node.run("--profile", "h100-8x")
     assert done.verdict[:2] == (31, "reboot")
-    assert done.findings()["inventory.card_count", "node"] == "power-cycle"
+    assert done.findings()["inventory.gpu_count", "node"] == "power-cycle"
     assert any("8 missing" in row["message"] for row in done.report["findings"])
 
 
@@ -158,7 +158,7 @@ def test_crash_costs_one_key(eight: Machine) -> None:
     assert "SIGSEGV" in eight.recorded.get(key).text
     assert eight.unread("blocked-behind") == []
     assert eight.read_all_but(A)
-    assert done.of("memory.no_row_remap_failed")["gpu:SXM1"] == "unknown"
+    assert done.of("memory.row_remap")["gpu:SXM1"] == "unknown"
     assert not list(eight.folder.glob("core*"))
 
 
@@ -183,7 +183,7 @@ def test_slow_card_is_asked_nothing_more(eight: Machine) -> None:
     eight.nvml({key: Change(delay_ms=600)})
     done = eight.run(limits=f"{LIMITS},slow=0.5")
     assert done.verdict == (3, "incomplete", False)
-    assert done.of("driver.every_card_answers")["gpu:SXM1"] == "unknown"
+    assert done.of("driver.gpu_access")["gpu:SXM1"] == "unknown"
     assert eight.calls(A)[-1] == "nvmlDeviceGetRemappedRows"
     assert eight.recorded.get(key) == [0, 0, 0, 0], "late, but an answer"
     missing = eight.unread("blocked-behind")
@@ -199,7 +199,7 @@ def test_only_the_named_card_is_touched(eight: Machine, words: str) -> None:
     done = eight.run("--gpus", words)
     assert done.verdict == (0, "pass", True)
     assert eight.order() == [B]
-    assert list(done.of("driver.every_card_answers")) == ["gpu:SXM5"]
+    assert list(done.of("driver.gpu_access")) == ["gpu:SXM5"]
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_cards_named_otherwise(eight: Machine, words: str) -> None:
     """These names are known only once all cards have been read."""
     done = eight.run("--gpus", words)
     assert done.verdict == (0, "pass", True)
-    assert "gpu:SXM1" in done.of("driver.every_card_answers")
-    assert len(done.of("driver.every_card_answers")) == len(words.split(","))
+    assert "gpu:SXM1" in done.of("driver.gpu_access")
+    assert len(done.of("driver.gpu_access")) == len(words.split(","))
 
 
 def test_a_card_that_is_not_there(eight: Machine) -> None:
@@ -239,7 +239,7 @@ def test_clock_reasons_are_sampled_twice(eight: Machine, second: int, found: boo
     eight.nvml({key: Change(value=0x80, then=second)})
     done = eight.run()
     assert [reading.value for reading in eight.recorded.all(key)] == [0x80, second]
-    assert (("thermal.no_power_brake", "gpu:SXM1") in done.findings()) is found
+    assert (("thermal.power_brake", "gpu:SXM1") in done.findings()) is found
     assert done.code == (40 if found else 0)
 
 
@@ -251,7 +251,7 @@ def test_files_that_may_not_be_read(eight: Machine) -> None:
     assert done.verdict == (3, "incomplete", False)
     for key in ("kmsg:/dev/kmsg", "file:/sys/class/dmi/id/product_serial"):
         assert eight.recorded.get(key).kind == "no-permission"
-    assert done.of("xid.no_fault_is_logged") == {"node": "unknown"}
+    assert done.of("xid.faults") == {"node": "unknown"}
     assert done.report["host"]["serial"] is None
 
 

@@ -109,7 +109,7 @@ def test_one_card_hangs(
     done = eight.run()
     assert done.verdict[:2] == (30, "reboot")
     assert list(done.findings().items()) == [
-        (("driver.every_card_answers", done.report["findings"][0]["subject"]), "reboot")
+        (("driver.gpu_access", done.report["findings"][0]["subject"]), "reboot")
     ]
     assert done.report["findings"][0]["address"] == A
     assert eight.unread("timed-out") == [culprit]
@@ -128,7 +128,7 @@ def test_init_hangs(eight: Machine) -> None:
     eight.nvml({INIT: Change(hang=True)})
     done = eight.run(limits="init=2,call=1,host=5")
     assert done.verdict[:2] == (30, "reboot")
-    assert done.findings() == {("driver.answers", "node"): "reboot"}
+    assert done.findings() == {("driver.loaded", "node"): "reboot"}
     assert eight.unread("timed-out") == [INIT]
     assert set(eight.calls()) == {"nvmlInitWithFlags"}
 
@@ -140,7 +140,7 @@ def test_several_cards_hang(eight: Machine, hung: tuple[str, ...] | str) -> None
     eight.nvml({card(address): Change(hang=True, handle=True) for address in cards})
     done = eight.run()
     assert done.verdict[:2] == (30, "reboot")
-    assert ("driver.answers", "node") in done.findings()
+    assert ("driver.loaded", "node") in done.findings()
     assert set(done.findings().values()) == {"reboot"}
     assert eight.unread("timed-out") == [
         INIT,
@@ -189,7 +189,7 @@ def test_a_hung_folder_of_the_host(eight: Machine) -> None:
         if reading.error is not None and reading.error.kind == "timed-out"
     ]
     assert missing == ["dir:/sys/class/infiniband"]
-    assert done.of("infiniband.every_port_is_there") == {"node": "unknown"}
+    assert done.of("infiniband.port_count") == {"node": "unknown"}
     assert eight.read_all_but()
 
 

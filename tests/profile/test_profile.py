@@ -256,7 +256,7 @@ def test_a_profile_that_may_not_be_read(tmp_path: Path) -> None:
         ("gpu={count: 5}", ("gpu",), {"count": 5}),
         (
             "skip.memory.no_row_remap_failed=being repaired",
-            ("skip", "memory.no_row_remap_failed"),
+            ("skip", "memory.row_remap"),
             "being repaired",
         ),
         ("skip.pcie.x=too slow = known", ("skip", "pcie.x"), "too slow = known"),

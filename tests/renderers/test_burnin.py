@@ -176,7 +176,7 @@ def test_what_was_compared_is_counted_and_never_called_more_than_that() -> None:
 
 def test_what_only_the_second_try_had_wrong_is_no_clean_burn_in() -> None:
     """The first try counted no wrong word, and a check found another product in the second one."""
-    for check in ("burnin.no_corruption_is_seen", "burnin.agrees_with_the_other_cards"):
+    for check in ("burnin.corruption", "burnin.product_match"):
         report = burnt(whole(2), ran("SXM1 stress-bf16", Status.FAIL)._replace(check=check))
         (head,) = [
             line
@@ -235,7 +235,7 @@ def ran(subject: str, status: Status = Status.PASS) -> Result:
         Status.WARN: (Finding(Status.WARN, "odd", Action.MONITOR),),
     }
     return Result(
-        "burnin.runs_to_its_end",
+        "burnin.completion",
         f"test:{subject}",
         None,
         status,

@@ -88,7 +88,7 @@ def test_the_worst_comes_first_and_the_next_action_last() -> None:
 def test_the_broken_demo_names_the_part_to_pull() -> None:
     out = said(report("demo-broken"))
     assert "FAIL     gpu SXM7: a row remap failed" in out
-    assert "         memory.no_row_remap_failed: replace\n" in out
+    assert "         memory.row_remap: replace\n" in out
     assert (
         "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part_number 692-2G520-0282-001\n"
         in out
@@ -325,7 +325,7 @@ def test_json_names_the_parts_that_the_action_is_for() -> None:
     document = json_.document(report("demo-broken"))
     assert (
         document["summary"]["headline"]
-        == "hardware (41): gpu SXM7 memory.no_row_remap_failed -> replace (+2)"
+        == "hardware (41): gpu SXM7 memory.row_remap -> replace (+2)"
     )
     part = {
         "subject": "gpu:SXM7",
@@ -334,9 +334,7 @@ def test_json_names_the_parts_that_the_action_is_for() -> None:
         "part_number": "692-2G520-0282-001",
     }
     assert document["summary"]["targets"] == [part]
-    (finding,) = [
-        row for row in document["findings"] if row["check"] == "memory.no_row_remap_failed"
-    ]
+    (finding,) = [row for row in document["findings"] if row["check"] == "memory.row_remap"]
     (row,) = [
         one
         for one in document["checks"]

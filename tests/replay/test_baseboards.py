@@ -107,7 +107,7 @@ def test_a_card_less(case: Case) -> None:
         f"file:/sys/bus/pci/devices/{case.card}/*": None,
         f"nvml:*({case.card}*": None,
     }
-    assert wrong(case, changes) == (31, {"inventory.card_count": {"node": "fail/power-cycle"}})
+    assert wrong(case, changes) == (31, {"inventory.gpu_count": {"node": "fail/power-cycle"}})
 
 
 @each(COUNTED)
@@ -123,7 +123,7 @@ def test_too_few_cards_and_all_of_another_model_is_another_profile(case: Case) -
     others = {file: node.get(file).replace(case.site.board.pci_id, "10DE:2331") for file in files}
     spared = dict(list(others.items())[1:])
     told = [
-        wrong(case, {**short, **also})[1]["inventory.card_count"]["node"]
+        wrong(case, {**short, **also})[1]["inventory.gpu_count"]["node"]
         for also in (others, spared)
     ]
     assert told == ["fail/fix-config", "fail/power-cycle"]
@@ -135,7 +135,7 @@ def test_a_card_of_another_model(case: Case) -> None:
     text = base(case.node).get(uevent).replace(case.site.board.pci_id, "10DE:2331")
     assert wrong(case, {uevent: text}) == (
         20,
-        {"inventory.card_model": {case.gpu: "fail/fix-config"}},
+        {"inventory.gpu_model": {case.gpu: "fail/fix-config"}},
     )
 
 
@@ -149,7 +149,7 @@ def test_a_card_with_too_little_memory(case: Case) -> None:
 @each(WITH_PCIE)
 def test_half_the_lanes(case: Case) -> None:
     changes = {case.call("CurrPcieLinkWidth"): case.site.board.pcie[0] // 2}
-    assert wrong(case, changes) == (40, {"pcie.runs_at_full_width": {case.gpu: "fail/inspect"}})
+    assert wrong(case, changes) == (40, {"pcie.link_width": {case.gpu: "fail/inspect"}})
 
 
 @each(WITH_PCIE)
@@ -159,8 +159,8 @@ def test_an_older_pcie_generation_under_load(case: Case) -> None:
         case.call("ComputeRunningProcesses"): [{"pid": 4242, "usedGpuMemory": None}],
     }
     found = {
-        "pcie.runs_at_full_generation_under_load": {case.gpu: "fail/inspect"},
-        "workload.no_program_computes": {case.gpu: "fail/fix-config"},
+        "pcie.link_generation": {case.gpu: "fail/inspect"},
+        "workload.processes": {case.gpu: "fail/fix-config"},
     }
     assert wrong(case, changes) == (40, found)
 
@@ -168,7 +168,7 @@ def test_an_older_pcie_generation_under_load(case: Case) -> None:
 @each(CASES)
 def test_a_link_down(case: Case) -> None:
     changes = {case.call("FieldValues", f",165,{case.site.board.links - 1}"): 0}
-    assert wrong(case, changes) == (30, {"nvlink.every_link_is_up": {case.gpu: "fail/reset-gpu"}})
+    assert wrong(case, changes) == (30, {"nvlink.links": {case.gpu: "fail/reset-gpu"}})
 
 
 @each(CASES)
@@ -176,21 +176,21 @@ def test_a_link_at_half_its_rate(case: Case) -> None:
     changes = {case.call("FieldValues", ",164,3"): case.site.board.link_mb_s // 2}
     assert wrong(case, changes) == (
         30,
-        {"nvlink.links_run_at_their_rate": {case.gpu: "fail/reset-gpu"}},
+        {"nvlink.link_rate": {case.gpu: "fail/reset-gpu"}},
     )
 
 
 @each(WITH_POWER)
 def test_a_lowered_power_limit(case: Case) -> None:
     changes = {case.call("PowerManagementLimit"): case.site.board.power_mw // 2}
-    assert wrong(case, changes) == (20, {"power.limit_is_expected": {case.gpu: "fail/fix-config"}})
+    assert wrong(case, changes) == (20, {"power.limit": {case.gpu: "fail/fix-config"}})
 
 
 @each(CASES)
 def test_ecc_off(case: Case) -> None:
     assert wrong(case, {case.call("EccMode"): [0, 0]}) == (
         20,
-        {"memory.ecc_is_as_expected": {case.gpu: "fail/fix-config"}},
+        {"memory.ecc_mode": {case.gpu: "fail/fix-config"}},
     )
 
 
@@ -198,7 +198,7 @@ def test_ecc_off(case: Case) -> None:
 def test_mig_on(case: Case) -> None:
     assert wrong(case, {case.call("MigMode"): [1, 1]}) == (
         20,
-        {"modes.mig_is_as_expected": {case.gpu: "fail/fix-config"}},
+        {"modes.mig": {case.gpu: "fail/fix-config"}},
     )
 
 
@@ -215,7 +215,7 @@ def test_a_card_that_does_not_register(case: Case) -> None:
     }
     assert wrong(case, changes) == (
         20,
-        {"fabric.registration_is_completed": {case.gpu: "fail/fix-config"}},
+        {"fabric.registration": {case.gpu: "fail/fix-config"}},
     )
 
 
@@ -245,14 +245,14 @@ def test_a_port_less(case: Case) -> None:
     changes = {key: [name for name in base(case.node).get(key) if name != case.site.hcas[1]]}
     assert wrong(case, changes) == (
         40,
-        {"infiniband.every_port_is_there": {"node": "fail/inspect"}},
+        {"infiniband.port_count": {"node": "fail/inspect"}},
     )
 
 
 @each(COUNTED)
 def test_a_port_at_a_lower_rate(case: Case) -> None:
     changes = {f"file:{case.port}/rate": "100 Gb/sec (4X EDR)\n"}
-    found = {"infiniband.port_runs_at_its_rate": {f"port:{case.site.hcas[1]}/1": "fail/inspect"}}
+    found = {"infiniband.port_rate": {f"port:{case.site.hcas[1]}/1": "fail/inspect"}}
     assert wrong(case, changes) == (40, found)
 
 
@@ -267,4 +267,4 @@ def test_a_driver_that_is_too_old(case: Case) -> None:
         "nvml:nvmlSystemGetDriverVersion()": old,
         "nvml:nvmlDeviceGetGspFirmwareVersion(*": old,
     }
-    assert wrong(case, changes) == (20, {"driver.version_is_expected": {"node": "fail/fix-config"}})
+    assert wrong(case, changes) == (20, {"driver.version": {"node": "fail/fix-config"}})

@@ -16,7 +16,7 @@ from gpuscan.state import last
 from gpuscan.state.whoami import this_machine
 
 REASON = {
-    "code": 41, "action": "replace", "check": "memory.no_row_remap_failed", "subject": "gpu:SXM4", "slot": "SXM4",
+    "code": 41, "action": "replace", "check": "memory.row_remap", "subject": "gpu:SXM4", "slot": "SXM4",
     "address": "0000:52:00.0", "serial": "1650000000004", "message": "a row remap failed", "level": "passive",
     "boot_id": "x", "profile": "h100-8x", "since_s": 1.7e9,
 }  # fmt: skip
@@ -83,7 +83,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
         {"hold": HOLD, "verdict": "hardware", "exit_code": 41},
         (),
         41,
-        "gpu SXM4 memory.no_row_remap_failed -> replace",
+        "gpu SXM4 memory.row_remap -> replace",
     ),
     "held over a reboot": ({"hold": HOLD, **REBOOTED}, (), 41, "hold since 2023-11-14"),
     "held for long": ({"hold": HOLD, "at": 1.7e9, **REBOOTED}, (), 41, "hold since"),

@@ -44,9 +44,9 @@ def test_a_run_leaves_its_verdict_and_its_findings(call: Call, tmp_path: Path) -
     assert found["boot_id"] == "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
     assert found["hold"]["code"] == 41
     assert {one["check"] for one in found["hold"]["reasons"]} == {
-        "memory.no_row_remap_failed",
-        "driver.every_card_answers",
-        "nvlink.every_link_is_up",
+        "memory.row_remap",
+        "driver.gpu_access",
+        "nvlink.links",
     }
     rows = json.loads(call("history", "list", "--format", "json", "--state-dir", str(state)).out)
     assert [row["exit_code"] for row in rows] == [41]

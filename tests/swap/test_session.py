@@ -75,7 +75,7 @@ def test_a_swap_from_failure_to_proof(site: Site) -> None:
     assert site.status(broken) == 41
     assert site.last()["swap"]["ticket"] == "OPS-7"
     assert {one["check"] for one in site.last()["hold"]["reasons"]} == {
-        "memory.no_row_remap_failed",
+        "memory.row_remap",
         "swap.begin",
     }
     kept = {path.name for path in Path(site.last()["swap"]["folder"]).iterdir()}
@@ -102,7 +102,7 @@ def test_a_swap_from_failure_to_proof(site: Site) -> None:
     [
         ({}, 20, "swap.what_was_named_changed"),
         ({OTHER: NEW}, 20, "swap.nothing_else_changed"),
-        ({SERIAL: NEW, **FAILED}, 40, "memory.no_row_remap_failed"),
+        ({SERIAL: NEW, **FAILED}, 40, "memory.row_remap"),
     ],
     ids=["nothing was changed", "the wrong card", "the fault stays"],
 )
@@ -139,7 +139,7 @@ def test_a_swap_frees_no_other_card(site: Site, changes: dict[str, Any], stays: 
     after = site.at({SERIAL: NEW, **BOOTED})
     done = site.do(after, "swap", "verify", "--format", "json")
     assert done.code == (41 if stays else 0)
-    assert wrong(done) == ({"history.no_hold_stands"} if stays else set())
+    assert wrong(done) == ({"history.hold"} if stays else set())
     assert any("is proven" in note for note in done.report["notes"])
     assert {one["subject"] for one in (site.last()["hold"] or {"reasons": []})["reasons"]} == stays
     assert site.last()["swap"] is None

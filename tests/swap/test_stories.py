@@ -85,7 +85,7 @@ def test_an_unreadable_serial_is_never_the_same_one() -> None:
         (row,) = [row for row in report.changes if row["slot"] == "SXM6"]
         assert row["what"] == "unknown"
         unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
-        assert "swap.no_part_is_missing" in unknown
+        assert "swap.missing_part" in unknown
         assert (report.exit_code, report.complete) == (3, False)
 
 
@@ -106,7 +106,7 @@ def test_a_uuid_tells_where_no_serial_does() -> None:
     )
     other = {"SXM6": {**none, "uuid": NEW["uuid"]}}
     report = of({**EIGHT, "before": {"cards": {"SXM6": none}}, "after": {"cards": other}})
-    assert findings(report) == {"swap.no_other_part_changed[change:SXM6]": "fix-config"}
+    assert findings(report) == {"swap.other_parts[change:SXM6]": "fix-config"}
 
 
 def test_a_card_of_which_nothing_was_known_cannot_be_proven_to_be_another() -> None:
@@ -176,7 +176,7 @@ def test_a_part_in_a_slot_that_was_empty() -> None:
     before = {"gone": ["SXM6"]}
     assert of({**REPLACED, "before": before}).exit_code == 0
     report = of({**REPLACED, "before": before, "expect": []})
-    assert findings(report) == {"swap.no_other_part_changed[change:SXM6]": "fix-config"}
+    assert findings(report) == {"swap.other_parts[change:SXM6]": "fix-config"}
     assert "change:SXM6: a card is here that was not before (serial 1654000000907)" in sentences(
         report
     )
@@ -192,7 +192,7 @@ def test_a_slot_that_is_empty_before_and_after_is_one_that_the_profile_names() -
         "settings": slots,
     }
     report = of({**story, "profile": "h100-8x"})
-    assert findings(report)["swap.no_part_is_missing[change:SXM6]"] == "inspect"
+    assert findings(report)["swap.missing_part[change:SXM6]"] == "inspect"
 
 
 def test_a_card_that_moved_into_another_slot_is_not_said_to_be_missing() -> None:
@@ -242,7 +242,7 @@ def test_an_adapter_of_two_functions_is_one_part(word: str) -> None:
 def test_a_new_card_that_does_not_answer_is_told_once() -> None:
     lost = {"cards": {"SXM6": {"everything": {"error": ["lost", "GPU is lost", 15]}}}}
     report = of({**EIGHT, "after": lost, "expect": ["gpu:SXM6"]})
-    assert findings(report) == {"driver.every_card_answers[gpu:slot28]": "reboot"}
+    assert findings(report) == {"driver.gpu_access[gpu:slot28]": "reboot"}
     assert not [result.check for result in report.results if result.status is Status.UNKNOWN]
     assert not report.complete
 
@@ -257,23 +257,23 @@ def test_a_disk() -> None:
     changed = {"set": {"file:/sys/class/nvme/nvme0/serial": "23214ZT09999\n"}}
     assert of({**EIGHT, "after": changed, "expect": ["disk:nvme0=replaced"]}).exit_code == 0
     assert findings(of({**EIGHT, "after": changed})) == {
-        "swap.no_other_part_changed[change:nvme0]": "fix-config"
+        "swap.other_parts[change:nvme0]": "fix-config"
     }
     changed["set"]["file:/sys/class/nvme/nvme0/model"] = "Other\n"
     report = of({**EIGHT, "after": changed, "expect": ["disk:nvme0"]})
-    assert findings(report) == {"swap.is_of_the_same_kind[change:nvme0]": "fix-config"}
+    assert findings(report) == {"swap.part_kind[change:nvme0]": "fix-config"}
 
 
 def test_a_cable_is_judged_by_what_it_carries() -> None:
     down = {"adapters": {"mlx5_3": {"state": "1: DOWN\n"}}, "set": {}}
     assert of({**EIGHT, "before": down, "expect": ["cable:mlx5_3/1"]}).exit_code == 0
     report = of({**EIGHT, "before": down, "after": down, "expect": ["cable:mlx5_3"]})
-    assert findings(report)["swap.the_old_fault_is_gone[change:mlx5_3/1]"] == "inspect"
+    assert findings(report)["swap.old_fault[change:mlx5_3/1]"] == "inspect"
 
 
 def test_a_cable_that_leads_to_a_stranger() -> None:
     report = of({**EIGHT, "before": {"cables": {}}, "after": {"cables": {"mlx5_3": "leaf9 4"}}})
-    assert findings(report) == {"swap.cable_leads_where_it_did[change:mlx5_3/1]": "fix-config"}
+    assert findings(report) == {"swap.cable[change:mlx5_3/1]": "fix-config"}
 
 
 def test_a_port_that_came_back_as_ethernet() -> None:
@@ -285,9 +285,7 @@ def test_a_port_that_came_back_as_ethernet() -> None:
 
 def test_a_tray_in_which_nothing_changed_was_not_replaced() -> None:
     report = of({**EIGHT, "expect": ["tray=replaced"]})
-    assert set(findings(report)) == {
-        f"swap.the_named_part_changed[change:{slot}]" for slot in CARDS
-    }
+    assert set(findings(report)) == {f"swap.named_part[change:{slot}]" for slot in CARDS}
 
 
 def test_a_new_revision_of_the_part_number_only_warns() -> None:
@@ -296,7 +294,7 @@ def test_a_new_revision_of_the_part_number_only_warns() -> None:
         ("692-2G520-0282-001", Action.FIX_CONFIG),
     ):
         report = of({**REPLACED, "after": {"cards": {"SXM6": {**NEW, "part_number": number}}}})
-        assert findings(report)["swap.is_of_the_same_kind[change:SXM6]"] == action.value
+        assert findings(report)["swap.part_kind[change:SXM6]"] == action.value
         assert report.exit_code == (0 if number.startswith("692-2G520-0200") else 20)
 
 
@@ -321,7 +319,7 @@ def test_a_fault_that_the_slot_had_before_is_the_slot_s_for_every_check_but_for_
             "expect": ["gpu:SXM6"],
         }
     )
-    assert findings(report)["swap.the_old_fault_is_gone[change:SXM6]"] == "inspect"
+    assert findings(report)["swap.old_fault[change:SXM6]"] == "inspect"
     rows = [0, 8, 0, 1]
     same_elsewhere = {"cards": {"SXM6": NEW, "SXM5": {"rows": rows}}}
     report = of(
@@ -332,7 +330,7 @@ def test_a_fault_that_the_slot_had_before_is_the_slot_s_for_every_check_but_for_
             "expect": ["gpu:SXM6"],
         }
     )
-    assert findings(report) == {"memory.no_row_remap_failed[gpu:SXM5]": "replace"}
+    assert findings(report) == {"memory.row_remap[gpu:SXM5]": "replace"}
 
 
 # Files that go with it.
@@ -358,14 +356,14 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
     report = alone({"cards": {"SXM6": NEW}}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
     assert (report.exit_code, [row["what"] for row in report.changes]) == (0, ["same", "same"])
     report = alone({}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
-    assert findings(report) == {"swap.is_of_the_same_kind[change:SXM6]": "fix-config"}
+    assert findings(report) == {"swap.part_kind[change:SXM6]": "fix-config"}
     assert (
         "change:SXM6: serial 1654000000107, where the list of expected parts says 1654000000907"
         in sentences(report)
     )
     worn = {"cards": {"SXM6": {**NEW, "rows": [0, 2, 0, 0]}}}
     report = alone(worn, comparing.Wish(("gpu:SXM6",), expected_parts=file))
-    assert findings(report) == {"swap.new_card_is_not_worn[change:SXM6]": "inspect"}
+    assert findings(report) == {"swap.wear[change:SXM6]": "inspect"}
     assert alone(worn, comparing.Wish((), expected_parts=file)).exit_code == 0
 
 
@@ -382,7 +380,7 @@ def test_a_part_of_the_list_that_is_not_there(tmp_path: Path) -> None:
 def test_the_list_is_judged_beside_a_recording_too(tmp_path: Path) -> None:
     file = listing(tmp_path, "SXM6: 1654000000908\n")
     assert findings(of(REPLACED, expected_parts=file)) == {
-        "swap.is_of_the_same_kind[change:SXM6]": "fix-config"
+        "swap.part_kind[change:SXM6]": "fix-config"
     }
 
 
@@ -517,9 +515,7 @@ def test_a_list_of_firmware_is_taken_in_without_changing_the_recording(tmp_path:
         "bmc.json",
     )
     report = of(REPLACED, firmware_inventory=file)
-    assert findings(report) == {
-        "swap.firmware_fits[change:firmware HGX_FW_GPU_SXM_#]": "fix-config"
-    }
+    assert findings(report) == {"swap.firmware[change:firmware HGX_FW_GPU_SXM_#]": "fix-config"}
     assert of(REPLACED).exit_code == 0
 
 
@@ -571,7 +567,7 @@ def test_every_option_of_the_command_line(
         listing(tmp_path, "SXM6: '1654000000907'\n", "parts"),
     )
     out, junit = str(tmp_path / "report.json"), str(tmp_path / "report.xml")
-    swap = f"--expect gpu:SXM6 --known-bad {bad} --expected-parts {parts} --only swap --skip swap.the_old_fault_is_gone"
+    swap = f"--expect gpu:SXM6 --known-bad {bad} --expected-parts {parts} --only swap --skip swap.old_fault"
     shown = (
         f"--format json --output {out} --report junit={junit} --exit-style nagios --context busy -v"
     )
@@ -598,7 +594,7 @@ def test_every_option_of_the_command_line(
         }
     ]
     assert (report["run"]["compared_with"], report["run"]["expected"]) == (files[0], ["gpu:SXM6"])
-    assert 'name="swap.is_not_known_to_be_bad[change:SXM6]"' in Path(junit).read_text("utf-8")
+    assert 'name="swap.known_bad[change:SXM6]"' in Path(junit).read_text("utf-8")
 
 
 def test_the_report_lists_what_was_compared() -> None:

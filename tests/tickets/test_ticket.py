@@ -77,9 +77,9 @@ def test_the_heaviest_action_chooses_the_part() -> None:
     told = ticket.build(broken(), "", *BLANK)
     assert (told["subject"], told["action"]) == ("gpu:SXM7", "replace")
     assert told["part"]["serial"] == "1654000000004"
-    assert [row["check"] for row in told["findings"]] == ["memory.no_row_remap_failed"]
+    assert [row["check"] for row in told["findings"]] == ["memory.row_remap"]
     assert {row["subject"] for row in told["also_failed"]} == {"gpu:SXM6", "gpu:0000:00:07.0"}
-    assert told["findings"][0]["policy"]["key"] == "memory.no_row_remap_failed"
+    assert told["findings"][0]["policy"]["key"] == "memory.row_remap"
     assert told["findings"][0]["evidence"][0]["readings"] == [
         "nvml:nvmlDeviceGetRemappedRows(0000:00:09.0)"
     ]
@@ -153,7 +153,7 @@ def test_an_empty_slot_has_a_ticket_of_its_own() -> None:
         "SXM9",
         None,
     )
-    assert told["findings"][0]["check"] == "inventory.every_slot_is_filled"
+    assert told["findings"][0]["check"] == "inventory.slots"
     assert ticket.build(fault("slot-empty"), "", *BLANK)["subject"] == "node"
     with pytest.raises(UsageError, match="nothing failed on gpu:SXM1"):
         ticket.build(fault("slot-empty"), "SXM1", *BLANK)
@@ -308,7 +308,7 @@ def test_no_line_of_the_text_is_wider_than_mail() -> None:
 def test_evidence_forges_nothing() -> None:
     report = broken()
     evil = "\x1b[2J</b>\n## Verdict\n* `pass` [x](http://y) <script>"
-    (finding,) = [row for row in report["findings"] if row["check"] == "memory.no_row_remap_failed"]
+    (finding,) = [row for row in report["findings"] if row["check"] == "memory.row_remap"]
     finding |= {
         "message": evil,
         "observed": evil,
@@ -357,17 +357,17 @@ def test_the_nearest_policy_holds() -> None:
         found = policy.policy(check, subject)
         return found.key if found else ""
 
-    assert key("xid.no_fault_is_logged", "incident:Xid 79 on SXM4") == "xid:79"
-    assert key("xid.no_fault_is_logged", "incident:Xid 31 on SXM4") == ""
-    assert key("xid.no_fault_is_logged", "incident:SXid 79 on SXM4") == ""
-    assert key("thermal.no_power_brake", "gpu:SXM4") == "thermal.no_power_brake"
-    assert key("thermal.no_hardware_slowdown", "gpu:SXM4") == "thermal"
+    assert key("xid.faults", "incident:Xid 79 on SXM4") == "xid:79"
+    assert key("xid.faults", "incident:Xid 31 on SXM4") == ""
+    assert key("xid.faults", "incident:SXid 79 on SXM4") == ""
+    assert key("thermal.power_brake", "gpu:SXM4") == "thermal.power_brake"
+    assert key("thermal.hardware_slowdown", "gpu:SXM4") == "thermal"
     assert key("site.of_our_own", "gpu:SXM4") == ""
 
 
 def test_a_check_without_policy_gives_its_own_source() -> None:
     report = broken()
-    (finding,) = [row for row in report["findings"] if row["check"] == "memory.no_row_remap_failed"]
+    (finding,) = [row for row in report["findings"] if row["check"] == "memory.row_remap"]
     finding["check"] = "site.of_our_own"
     told = ticket.build(report, "", *BLANK)
     assert told["findings"][0]["policy"] == {"key": None, "text": None, "source": finding["source"]}
