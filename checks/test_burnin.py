@@ -1,4 +1,4 @@
-"""Burn-in: the cards compute, remember and move data right, at speed, and stay cool; only where
+"""Burn-in: the GPUs compute, remember and move data right, at speed, and stay cool; only where
 --level exercised them.
 """
 
@@ -20,9 +20,9 @@ UNCORRECTABLE = "uncorrectable ECC errors"
 SOME = 0.01  # of the time under load
 FLASH = 1  # sample
 ENDS = {
-    "pcie": "the card, the host or the link",
-    "peer": "this card, {} or what links them",
-    "nccl": "a card or a link",
+    "pcie": "the GPU, the host or the link",
+    "peer": "this GPU, {} or what links them",
+    "nccl": "a GPU or a link",
 }
 SHARED = (
     "pcie_both",
@@ -35,7 +35,7 @@ MOST = {  # more of it fails; a few are noted
     "corrected ECC errors": 100,
     "rows remapped after correctable errors": 8,
 }
-SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask for
+SETUP = {  # CUDA's words for a GPU that cannot be opened, and what they ask for
     "CUDA_ERROR_SYSTEM_NOT_READY": (
         Action.FIX_CONFIG,
         "the Fabric Manager has not set the NVSwitches up",
@@ -44,8 +44,8 @@ SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask fo
         Action.FIX_CONFIG,
         "the CUDA library and the kernel module are of different versions",
     ),
-    "CUDA_ERROR_DEVICE_UNAVAILABLE": (Action.FIX_CONFIG, "another program has the card for itself"),
-    "CUDA_ERROR_OUT_OF_MEMORY": (Action.FIX_CONFIG, "another program has the card's memory"),
+    "CUDA_ERROR_DEVICE_UNAVAILABLE": (Action.FIX_CONFIG, "another program has the GPU for itself"),
+    "CUDA_ERROR_OUT_OF_MEMORY": (Action.FIX_CONFIG, "another program has the GPU's memory"),
     "CUDA_ERROR_STUB_LIBRARY": (
         Action.FIX_CONFIG,
         "the libcuda.so.1 that was found is the toolkit's stub, not the driver's",
@@ -66,13 +66,13 @@ SETUP = {  # CUDA's words for a card that cannot be opened, and what they ask fo
 @check(
     action=Action.RESET_GPU,
     needs=ANSWERS,
-    source=f"{ENGINE}: no test of ours takes the card longer than a second at a time, and none of its kernels faults",
+    source=f"{ENGINE}: no test of ours takes the GPU longer than a second at a time, and none of its kernels faults",
     kinds=("open", "exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
     same=("ended",),
     aliases=["burnin.runs_to_its_end"],
 )
 def test_completion(test: BurnTest) -> None:
-    """The test ran to its end: the card was neither stuck nor lost in it."""
+    """The test ran to its end: the GPU was neither stuck nor lost in it."""
     if test.kind == "nccl" and test.ended != "ran":
         fail(
             f"NCCL did not come to its end: {test.text}",
@@ -80,16 +80,16 @@ def test_completion(test: BurnTest) -> None:
             observed=test.ended,
         )
     elif test.kind == "peer" and test.ended != "ran":
-        told = f"from {test.card} to {test.to} the test did not come to its end, and either may be at fault: {test.text}"
+        told = f"from {test.gpu} to {test.to} the test did not come to its end, and either may be at fault: {test.text}"
         fail(told, culprits=_ends(test), observed=test.error or test.ended)
     elif test.ended == "stuck":
-        fail(f"the card got stuck: {test.text}", observed=test.ended)
+        fail(f"the GPU got stuck: {test.text}", observed=test.ended)
     elif test.error in SETUP:
         action, why = SETUP[test.error]
-        fail(f"the card cannot be used: {why} ({test.error})", action=action, observed=test.error)
+        fail(f"the GPU cannot be used: {why} ({test.error})", action=action, observed=test.error)
     elif test.ended != "ran":
         what = "could not be opened" if test.kind == "open" else "failed under load"
-        fail(f"the card {what}: {test.text}", observed=test.error)
+        fail(f"the GPU {what}: {test.text}", observed=test.error)
 
 
 @check(
@@ -104,10 +104,10 @@ def test_completion(test: BurnTest) -> None:
 def test_corruption(test: BurnTest) -> None:
     """No wrong word was seen.
 
-    What came out wrong twice in the card's own arithmetic or memory is the card, when run again or
-    in another test; once only it is suspect and stays drained. Where the card itself told of a
+    What came out wrong twice in the GPU's own arithmetic or memory is the GPU, when run again or
+    in another test; once only it is suspect and stays drained. Where the GPU itself told of a
     memory error in it, that is mended by a reset as far as it can be: only then is it known.
-    Between card and host or two cards either end, or what lies between them, may be at fault.
+    Between GPU and host or two GPUs either end, or what lies between them, may be at fault.
     """
     again = sum(test.mismatches_again)
     if not test.mismatches and not again:
@@ -119,13 +119,13 @@ def test_corruption(test: BurnTest) -> None:
             blame, action=Action.INSPECT, observed=test.mismatches, expected=0, culprits=_ends(test)
         )
     elif event := _memory_event(test):
-        fail(f"{told}; {event}: reset the card, then run this again", action=Action.RESET_GPU)
+        fail(f"{told}; {event}: reset the GPU, then run this again", action=Action.RESET_GPU)
     elif test.mismatches and again:
         fail(f"{told}, and {again} when it was run again", observed=test.mismatches, expected=0)
     elif test.wrong_beside:
         tests = f"{test.wrong_beside} other test{'s' if test.wrong_beside > 1 else ''}"
         fail(
-            f"{told}, and in {tests} of this card words were wrong, too",
+            f"{told}, and in {tests} of this GPU words were wrong, too",
             observed=test.mismatches,
             expected=0,
         )
@@ -148,7 +148,7 @@ def test_corruption(test: BurnTest) -> None:
 
 
 def _memory_event(test: BurnTest) -> str:
-    """Return what the card told of its memory meanwhile, if anything; what is wrong is wrong where
+    """Return what the GPU told of its memory meanwhile, if anything; what is wrong is wrong where
     that was not read, too.
     """
     if any(pending for _, pending in read([test], "remap_pending")):
@@ -165,8 +165,8 @@ def _memory_event(test: BurnTest) -> str:
 
 
 def _ends(test: BurnTest) -> tuple[str, ...]:
-    """Return both cards of a pair: either may be at fault; nothing for a card's own test."""
-    return (test.card, test.to) if test.kind == "peer" else ()
+    """Return both GPUs of a pair: either may be at fault; nothing for a GPU's own test."""
+    return (test.gpu, test.to) if test.kind == "peer" else ()
 
 
 def _first(test: BurnTest) -> str:
@@ -179,19 +179,19 @@ def _first(test: BurnTest) -> str:
 @check(
     action=Action.REPLACE,
     needs=(ANSWERS, "burnin.completion", "burnin.corruption"),
-    source=f"{ENGINE}: one cubin, one operand, no atomics: every card of a model must get the same bits",
+    source=f"{ENGINE}: one cubin, one operand, no atomics: every GPU of a model must get the same bits",
     impact="correctness",
     kinds=("stress",),
     aliases=["burnin.agrees_with_the_other_cards"],
 )
 def test_product_match(test: BurnTest) -> None:
-    """The product of random numbers has the same bits on every card of this model, and at a second try."""
+    """The product of random numbers has the same bits on every GPU of this model, and at a second try."""
     got, again = test.hash, test.hash_again
     if again not in ("", got):
         told = f"the product's hash is {got}, and {again} when it was run again: run --level long before anything else does"
         fail(told, action=Action.INVESTIGATE, observed=again, expected=got, level="long")
     elif got != test.common_hash and test.common_hash:
-        told = f"the product's hash is {got}, most cards have {test.common_hash}"
+        told = f"the product's hash is {got}, most GPUs have {test.common_hash}"
         if again:
             fail(
                 f"{told}, and so it was when it was run again",
@@ -208,7 +208,7 @@ def test_product_match(test: BurnTest) -> None:
                 level="long",
             )
     elif got != test.common_hash:
-        told = "no two cards get the same product: which of them is right cannot be told"
+        told = "no two GPUs get the same product: which of them is right cannot be told"
         fail(told, action=Action.INVESTIGATE, observed=got, level="long")
 
 
@@ -223,9 +223,9 @@ def test_product_match(test: BurnTest) -> None:
 def test_floor(test: BurnTest, profile: Profile) -> None:
     """Every speed reaches the profile's floor, at the second try at least.
 
-    Where all cards are slow, look at what they share: driver, power limits, BIOS, or a floor that
+    Where all GPUs are slow, look at what they share: driver, power limits, BIOS, or a floor that
     is not this hardware's (`--set burnin.KEY=NUMBER` sets another). Where one is: its seating,
-    power and heat. What goes through the host although cards should reach each other: NVLink,
+    power and heat. What goes through the host although GPUs should reach each other: NVLink,
     Fabric Manager, IOMMU.
     """
     floors = [(rate, *_floor(rate.label, profile)) for rate in test.rates]
@@ -256,17 +256,17 @@ def _floor(label: str, profile: Profile) -> tuple[float, bool]:
 @check(
     action=Action.INVESTIGATE,
     needs=(ANSWERS, "burnin.completion", "burnin.floor"),
-    source="gpu-fryer: an outlier by 10 % fails; ml-engineering: 5 % between cards is normal variation",
+    source="gpu-fryer: an outlier by 10 % fails; ml-engineering: 5 % between GPUs is normal variation",
     impact="performance",
     kinds=("stress", "hbm", "pcie", "peer"),
     aliases=["burnin.keeps_up_with_the_node"],
 )
 def test_node_median(test: BurnTest, profile: Profile) -> None:
-    """No speed lies far below the median of the node's cards."""
+    """No speed lies far below the median of the node's GPUs."""
     for rate in test.rates:
         best = max((rate.value, *rate.again))
         if best < WARN_SHARE * rate.usual:
-            # between cards the ways differ by design, but through NVSwitches; on PCIe the host is
+            # between GPUs the ways differ by design, but through NVSwitches; on PCIe the host is
             # in it, too
             alike = (
                 profile.gpu.get("fabric") is True
@@ -294,7 +294,7 @@ def test_node_median(test: BurnTest, profile: Profile) -> None:
     aliases=["burnin.counts_no_errors"],
 )
 def test_error_counters(test: BurnTest) -> None:
-    """No error counter of the card rose while the test ran."""
+    """No error counter of the GPU rose while the test ran."""
     for amount in test.grown:
         most = MOST.get(amount.label, 0)
         say = fail if amount.value > most else warn
@@ -314,12 +314,12 @@ def test_error_counters(test: BurnTest) -> None:
 @check(
     action=Action.INVESTIGATE,
     needs=(ANSWERS, "burnin.completion", "xid.faults", "xid.log_coverage"),
-    source=f"{ENGINE}: its kernels are known to be right, so what a program may cause elsewhere is the card's here",
+    source=f"{ENGINE}: its kernels are known to be right, so what a program may cause elsewhere is the GPU's here",
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer"),
     aliases=["burnin.nothing_is_logged"],
 )
 def test_kernel_log(test: BurnTest) -> None:
-    """The kernel logged nothing of the card while the test ran."""
+    """The kernel logged nothing of the GPU while the test ran."""
     for line in test.logged[:1]:
         more = f" (and {len(test.logged) - 1} more lines)" if len(test.logged) > 1 else ""
         fail(f"the kernel logged in this test: {line}{more}", observed=list(test.logged))
@@ -334,7 +334,7 @@ def test_kernel_log(test: BurnTest) -> None:
     aliases=["burnin.is_not_slowed_down"],
 )
 def test_slowdown(test: BurnTest) -> None:
-    """Under load the card is held down by nothing but its power limit.
+    """Under load the GPU is held down by nothing but its power limit.
 
     A flag that only one look of the test showed flashes at a change of clocks, too: that only
     warns.
@@ -362,17 +362,17 @@ def test_slowdown(test: BurnTest) -> None:
 @check(
     action=Action.INSPECT,
     needs=(ANSWERS, "burnin.completion", "burnin.slowdown"),
-    source="NVML: the card's own limits",
+    source="NVML: the GPU's own limits",
     impact="performance",
     kinds=LOADED,
     aliases=["burnin.stays_below_its_limits"],
 )
 def test_temperature(test: BurnTest) -> None:
-    """Under load core and memory stay below the temperatures that the card itself names."""
+    """Under load core and memory stay below the temperatures that the GPU itself names."""
     load = test.load
     if load.core_c >= load.slowdown_c:
         fail(
-            f"the core reached {load.core_c} °C, the card slows down at {load.slowdown_c}",
+            f"the core reached {load.core_c} °C, the GPU slows down at {load.slowdown_c}",
             observed=load.core_c,
         )
     if load.memory_c >= load.memory_max_c:
@@ -391,11 +391,11 @@ def test_temperature(test: BurnTest) -> None:
     aliases=["burnin.is_as_warm_as_its_siblings"],
 )
 def test_temperature_spread(test: BurnTest, profile: Profile) -> None:
-    """Under load no card is much warmer than the median of the node's cards."""
+    """Under load no GPU is much warmer than the median of the node's GPUs."""
     load, most = test.load, profile.limits.burnin_spread_c
     if load.core_c - load.usual_core_c > most:
         warn(
-            f"the core reached {load.core_c} °C, the median of the cards {load.usual_core_c}",
+            f"the core reached {load.core_c} °C, the median of the GPUs {load.usual_core_c}",
             observed=load.core_c,
         )
 
@@ -403,13 +403,13 @@ def test_temperature_spread(test: BurnTest, profile: Profile) -> None:
 @check(
     action=Action.INVESTIGATE,
     needs=(ANSWERS, "burnin.completion", "burnin.slowdown"),
-    source=f"{ENGINE}: bf16 products draw the whole limit on data-centre cards",
+    source=f"{ENGINE}: bf16 products draw the whole limit on data-centre GPUs",
     impact="performance",
     kinds=("stress",),
     aliases=["burnin.draws_its_power"],
 )
 def test_power(test: BurnTest, profile: Profile) -> None:
-    """Products of random bf16 numbers draw nearly all the power that the card may draw."""
+    """Products of random bf16 numbers draw nearly all the power that the GPU may draw."""
     share = profile.burnin.power_share
     if (
         any(rate.label == "gemm_bf16_tflops" for rate in test.rates)
@@ -425,13 +425,13 @@ def test_power(test: BurnTest, profile: Profile) -> None:
 @check(
     action=Action.INSPECT,
     needs=(ANSWERS, "pcie.link_width", "burnin.completion"),
-    source="DCGM: the generation is judged under load, as idle cards lower it",
+    source="DCGM: the generation is judged under load, as idle GPUs lower it",
     impact="performance",
     kinds=("pcie",),
     aliases=["burnin.link_runs_at_its_generation"],
 )
 def test_pcie_generation(test: BurnTest, profile: Profile) -> None:
-    """While data crosses it, the card's PCIe link runs at its generation."""
+    """While data crosses it, the GPU's PCIe link runs at its generation."""
     now, expected = test.load.pcie_generation, profile.gpu.pcie_generation
     if now < expected:
         fail(

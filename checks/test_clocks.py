@@ -33,7 +33,7 @@ def test_caps(gpu: Gpu) -> None:
     aliases=["clocks.no_unexplained_slowdown"],
 )
 def test_unexplained_slowdown(gpu: Gpu) -> None:
-    """The hardware does not slow the card down for a reason that it does not name."""
+    """The hardware does not slow the GPU down for a reason that it does not name."""
     reasons = gpu.clock_reasons
     if reasons.hw_slowdown and not (reasons.hw_thermal or reasons.power_brake):
         warn("hardware slowdown without heat or power brake as its reason", observed="hw_slowdown")

@@ -1,4 +1,4 @@
-"""The driver: loaded, answering for every card, and one version throughout."""
+"""The driver: loaded, answering for every GPU, and one version throughout."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
 from gpuscan.profile.version import satisfies
@@ -13,8 +13,8 @@ SILENT = {
         Action.FIX_CONFIG,
         "libnvidia-ml.so.1 is not installed where this user can load it",
     ),
-    "lost": (Action.REBOOT, "the driver says that a card is lost"),
-    "reset-required": (Action.RESET_GPU, "the driver says that a card needs a reset"),
+    "lost": (Action.REBOOT, "the driver says that a GPU is lost"),
+    "reset-required": (Action.RESET_GPU, "the driver says that a GPU needs a reset"),
     "timed-out": (Action.REBOOT, "NVML gives no answer: the driver is stuck"),
     "failed": (
         Action.FIX_CONFIG,
@@ -23,15 +23,15 @@ SILENT = {
     ),
 }
 ABSENT = {
-    "lost": (Action.REBOOT, "the card is on PCI and the driver has lost it"),
-    "reset-required": (Action.RESET_GPU, "the driver refuses the card until it is reset"),
+    "lost": (Action.REBOOT, "the GPU is on PCI and the driver has lost it"),
+    "reset-required": (Action.RESET_GPU, "the driver refuses the GPU until it is reset"),
     "timed-out": (
         Action.REBOOT,
-        "a call to the card gave no answer: its driver or firmware is stuck",
+        "a call to the GPU gave no answer: its driver or firmware is stuck",
     ),
     "unopened": (
         Action.REBOOT,
-        "the driver cannot open the card (unknown error): most often it has fallen off the bus",
+        "the driver cannot open the GPU (unknown error): most often it has fallen off the bus",
     ),
 }
 
@@ -46,7 +46,7 @@ def test_loaded(node: Node) -> None:
     else:
         assert (
             node.driver.nvml_version
-        )  # an answer is the proof; a node without cards need not load the driver
+        )  # an answer is the proof; a node without GPUs need not load the driver
 
 
 @check(
@@ -57,7 +57,7 @@ def test_loaded(node: Node) -> None:
     aliases=["driver.answers_nvidia_smi"],
 )
 def test_nvidia_smi(node: Node) -> None:
-    """Where somebody asked nvidia-smi, the driver answered it, whatever cards there are."""
+    """Where somebody asked nvidia-smi, the driver answered it, whatever GPUs there are."""
     if node.complaints and node.driver.access in SILENT:
         action, words = SILENT[node.driver.access]
         fail(words, action=action, observed=node.driver.access, expected="ok")
@@ -66,16 +66,16 @@ def test_nvidia_smi(node: Node) -> None:
 @check(
     action=Action.FIX_CONFIG,
     needs=("driver.loaded", "driver.nvidia_smi"),
-    source="nvidia-smi: No devices were found; all cards missing at once is no matter of one part",
+    source="nvidia-smi: No devices were found; all GPUs missing at once is no matter of one part",
     impact="capacity",
     imported=True,
     aliases=["driver.lists_a_card"],
 )
 def test_nvidia_smi_gpus(node: Node) -> None:
-    """Where somebody asked nvidia-smi, it listed a card."""
+    """Where somebody asked nvidia-smi, it listed a GPU."""
     if node.complaints and node.driver.nvml_count == 0:
         fail(
-            "the driver is loaded and lists no card: is it the kernel module for these cards (open or proprietary), "
+            "the driver is loaded and lists no GPU: is it the kernel module for these GPUs (open or proprietary), "
             "and are they bound to it?",
             observed=0,
         )
@@ -91,12 +91,12 @@ def test_nvidia_smi_gpus(node: Node) -> None:
     aliases=["driver.every_card_answers"],
 )
 def test_gpu_access(gpu: Gpu) -> None:
-    """The driver can talk to the card."""
+    """The driver can talk to the GPU."""
     if gpu.access == "ok":
         return
     others = [name for _, name in read([gpu], "kernel_driver") if name not in ("", "nvidia")]
     if others:
-        message = f"the card is bound to {others[0]}, not to NVIDIA's driver"
+        message = f"the GPU is bound to {others[0]}, not to NVIDIA's driver"
         fail(message, action=Action.FIX_CONFIG, observed=others[0], expected="nvidia")
         return
     action, words = ABSENT.get(gpu.access) or SILENT[gpu.access]
@@ -142,7 +142,7 @@ def test_flavour(node: Node, profile: Profile) -> None:
     aliases=["driver.nouveau_is_not_loaded"],
 )
 def test_nouveau(node: Node) -> None:
-    """The nouveau driver is not loaded: it would take the cards from NVIDIA's."""
+    """The nouveau driver is not loaded: it would take the GPUs from NVIDIA's."""
     assert "nouveau" not in node.kernel_modules, (
         "nouveau is loaded: blacklist it and rebuild the initramfs"
     )
@@ -155,7 +155,7 @@ def test_nouveau(node: Node) -> None:
     aliases=["driver.one_gsp_firmware"],
 )
 def test_gsp_firmware(node: Node) -> None:
-    """All cards run the GSP firmware of the loaded driver."""
+    """All GPUs run the GSP firmware of the loaded driver."""
     driver = node.driver.module_version
     others = [
         (gpu, version) for gpu, version in read(node.gpus, "gsp_firmware") if version != driver
@@ -176,11 +176,11 @@ def test_gsp_firmware(node: Node) -> None:
     aliases=["driver.one_vbios"],
 )
 def test_vbios_match(node: Node) -> None:
-    """All cards carry one VBIOS version."""
+    """All GPUs carry one VBIOS version."""
     others = odd(read(node.gpus, "vbios"))
     if others.odd:
         warn(
-            f"the VBIOS differs from the other cards' {others.common}: {others.told}",
+            f"the VBIOS differs from the other GPUs' {others.common}: {others.told}",
             culprits=others.odd,
         )
 
@@ -192,11 +192,11 @@ def test_vbios_match(node: Node) -> None:
     aliases=["driver.one_inforom"],
 )
 def test_inforom_match(node: Node) -> None:
-    """All cards carry one InfoROM image."""
+    """All GPUs carry one InfoROM image."""
     others = odd(read(node.gpus, "inforom"))
     if others.odd:
         warn(
-            f"the InfoROM differs from the other cards' {others.common}: {others.told}",
+            f"the InfoROM differs from the other GPUs' {others.common}: {others.told}",
             culprits=others.odd,
         )
 
@@ -208,7 +208,7 @@ def test_inforom_match(node: Node) -> None:
     aliases=["driver.vbios_is_expected"],
 )
 def test_vbios(gpu: Gpu, profile: Profile) -> None:
-    """The card carries a VBIOS version that the profile allows."""
+    """The GPU carries a VBIOS version that the profile allows."""
     version, allowed = gpu.vbios, profile.gpu.vbios
     if not satisfies(version, allowed):
         fail(f"VBIOS {version} is not {allowed}", observed=version, expected=allowed)

@@ -1,4 +1,4 @@
-"""The NVLink fabric: every card has registered with it, and its health bits are clear."""
+"""The NVLink fabric: every GPU has registered with it, and its health bits are clear."""
 
 from gpuscan import Action, Gpu, Profile, check, fail
 
@@ -22,10 +22,10 @@ MISTAKES = {  # NVML's words for an incorrect configuration, and what mends each
     aliases=["fabric.registration_is_completed"],
 )
 def test_registration(gpu: Gpu, profile: Profile) -> None:
-    """The card's registration with the fabric is completed, and with success.
+    """The GPU's registration with the fabric is completed, and with success.
 
     "Completed" alone is not enough: with another status than success (insufficient resources) no
-    peer can be reached. Only a card that says that it has no fabric needs the profile's word on
+    peer can be reached. Only a GPU that says that it has no fabric needs the profile's word on
     whether it should.
     """
     state, status = gpu.fabric.state, gpu.fabric.status
@@ -72,7 +72,7 @@ def test_health(gpu: Gpu) -> None:
         unknown = (f"mistake {health.misconfigured}, unknown to this gpuscan", Action.INVESTIGATE)
         words, action = MISTAKES.get(health.misconfigured, unknown)
         fail(
-            f"the fabric says that the card is configured wrongly: {words}",
+            f"the fabric says that the GPU is configured wrongly: {words}",
             action=action,
             observed=health.misconfigured,
         )

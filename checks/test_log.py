@@ -1,4 +1,4 @@
-"""The kernel's own words on the machine around the cards: memory, PCIe, network, disks, stuck
+"""The kernel's own words on the machine around the GPUs: memory, PCIe, network, disks, stuck
 processors and programs.
 """
 

@@ -40,7 +40,7 @@ def test_row_remap(gpu: Gpu) -> None:
 def test_row_remap_pending(gpu: Gpu) -> None:
     """No faulty row waits for a GPU reset."""
     if gpu.remapped_rows.pending:
-        fail("a row remap waits for a reset of the card", observed=True, expected=False)
+        fail("a row remap waits for a reset of the GPU", observed=True, expected=False)
 
 
 @check(
@@ -148,7 +148,7 @@ def test_spare_rows(gpu: Gpu) -> None:
     aliases=["memory.few_pages_are_retired"],
 )
 def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
-    """Fewer pages are retired than a card may have (cards before Ampere)."""
+    """Fewer pages are retired than a GPU may have (GPUs before Ampere)."""
     pages, limit = (
         gpu.retired_pages.single_bit + gpu.retired_pages.double_bit,
         profile.limits.retired_pages,
@@ -171,7 +171,7 @@ def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
     aliases=["memory.no_page_retirement_is_pending"],
 )
 def test_page_retirement_pending(gpu: Gpu) -> None:
-    """No page waits to be retired (cards before Ampere)."""
+    """No page waits to be retired (GPUs before Ampere)."""
     if gpu.retired_pages.pending:
         fail("a page waits for a reset to be retired", observed=True, expected=False)
 
@@ -179,15 +179,15 @@ def test_page_retirement_pending(gpu: Gpu) -> None:
 @check(
     action=Action.REPLACE,
     needs="driver.gpu_access",
-    source="DCGM: unrepairable memory isolates the card",
+    source="DCGM: unrepairable memory isolates the GPU",
     impact="correctness",
     shared=False,
     aliases=["memory.no_memory_is_unrepairable"],
 )
 def test_unrepairable(gpu: Gpu) -> None:
-    """The card does not report memory that cannot be repaired."""
+    """The GPU does not report memory that cannot be repaired."""
     if gpu.unrepairable_memory:
-        fail("the card reports memory that cannot be repaired", observed=True, expected=False)
+        fail("the GPU reports memory that cannot be repaired", observed=True, expected=False)
 
 
 @check(

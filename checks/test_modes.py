@@ -1,4 +1,4 @@
-"""Modes of the card: persistence, MIG, compute mode, as the profile wants them."""
+"""Modes of the GPU: persistence, MIG, compute mode, as the profile wants them."""
 
 from gpuscan import Action, Gpu, Profile, check, fail
 
@@ -12,7 +12,7 @@ COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclu
     aliases=["modes.persistence_is_as_expected"],
 )
 def test_persistence(gpu: Gpu, profile: Profile) -> None:
-    """Persistence mode is on or off as the profile wants it: without it each first client waits for the card."""
+    """Persistence mode is on or off as the profile wants it: without it each first client waits for the GPU."""
     mode, wanted = gpu.persistence, profile.gpu.persistence
     if mode != wanted:
         fail(f"persistence mode is {'on' if mode else 'off'}", observed=mode, expected=wanted)
@@ -54,7 +54,7 @@ def test_mig_pending(gpu: Gpu) -> None:
     aliases=["modes.compute_mode_is_as_expected"],
 )
 def test_compute_mode(gpu: Gpu, profile: Profile) -> None:
-    """The compute mode is the one that the profile wants: a prohibited card runs no program."""
+    """The compute mode is the one that the profile wants: a prohibited GPU runs no program."""
     mode, wanted = (
         COMPUTE_MODES.get(gpu.compute_mode, str(gpu.compute_mode)),
         profile.gpu.compute_mode,

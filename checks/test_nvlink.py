@@ -1,4 +1,4 @@
-"""NVLink: every link that the product has is up, and no card has fewer than its siblings."""
+"""NVLink: every link that the product has is up, and no GPU has fewer than its siblings."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
@@ -13,7 +13,7 @@ SOURCE = "DCGM: a link that is down is to be triaged; first a reset, then the ha
     aliases=["nvlink.every_link_is_up"],
 )
 def test_links(gpu: Gpu, profile: Profile) -> None:
-    """As many NVLinks are up as the profile expects of this card."""
+    """As many NVLinks are up as the profile expects of this GPU."""
     expected = profile.gpu.nvlinks
     down = [link.number for link, active in read(gpu.nvlinks, "active") if not active]
     up = len(gpu.nvlinks) - len(
@@ -32,14 +32,14 @@ def test_links(gpu: Gpu, profile: Profile) -> None:
     aliases=["nvlink.as_many_as_its_siblings"],
 )
 def test_links_match(node: Node) -> None:
-    """Every card has as many NVLinks up as its siblings: what all lack is so by design."""
+    """Every GPU has as many NVLinks up as its siblings: what all lack is so by design."""
     up = [(gpu, sum(link.active for link in links)) for gpu, links in read(node.gpus, "nvlinks")]
     most = max((number for _, number in up), default=0)
     fewer = [(gpu, number) for gpu, number in up if number < most]
     if fewer:
         told = ", ".join(f"{gpu.label} {number}" for gpu, number in fewer)
         fail(
-            f"fewer NVLinks are up than on the other cards ({most}): {told}",
+            f"fewer NVLinks are up than on the other GPUs ({most}): {told}",
             culprits=[gpu for gpu, _ in fewer],
         )
 

@@ -1,4 +1,4 @@
-"""PCIe: the card's link to the host runs at full width."""
+"""PCIe: the GPU's link to the host runs at full width."""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 
@@ -15,10 +15,10 @@ BUSY_PERCENT = 90
     aliases=["pcie.answers_on_the_bus"],
 )
 def test_config_space(gpu: Gpu) -> None:
-    """The card answers when its PCI configuration is read."""
+    """The GPU answers when its PCI configuration is read."""
     if not gpu.bus.answers:
         fail(
-            "the card is listed and reads as ones (rev ff): off the bus; if a reboot does not bring it back, cut its power"
+            "the GPU is listed and reads as ones (rev ff): off the bus; if a reboot does not bring it back, cut its power"
         )
 
 
@@ -31,7 +31,7 @@ def test_config_space(gpu: Gpu) -> None:
     aliases=["pcie.link_is_as_wide_as_both_ends"],
 )
 def test_link_width_max(gpu: Gpu) -> None:
-    """The PCIe link uses all the lanes that the card and its slot have."""
+    """The PCIe link uses all the lanes that the GPU and its slot have."""
     if gpu.bus.narrow:
         fail(
             f"the PCIe link runs at x{gpu.bus.width}, and both ends have more lanes: seating, riser or slot",
@@ -48,7 +48,7 @@ def test_link_width_max(gpu: Gpu) -> None:
     aliases=["pcie.no_error_is_latched"],
 )
 def test_latched_errors(gpu: Gpu) -> None:
-    """No grave PCIe error is latched in the card's error status."""
+    """No grave PCIe error is latched in the GPU's error status."""
     latched = gpu.bus.latched
     if latched:
         warn(
@@ -66,7 +66,7 @@ def test_latched_errors(gpu: Gpu) -> None:
     aliases=["pcie.busy_card_uses_its_generation"],
 )
 def test_link_generation_max(gpu: Gpu) -> None:
-    """A card that is fully busy at its highest performance state has its link at the generation that both ends have."""
+    """A GPU that is fully busy at its highest performance state has its link at the generation that both ends have."""
     busy = gpu.performance_state == 0 and gpu.busy_percent >= BUSY_PERCENT
     if busy and gpu.pcie.generation < gpu.link_generation:
         told = f"at {gpu.busy_percent} % load the PCIe link runs at generation {gpu.pcie.generation} of {gpu.link_generation}"
@@ -97,13 +97,13 @@ def test_link_width(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="DCGM: the generation is judged under load, as idle cards lower it",
+    source="DCGM: the generation is judged under load, as idle GPUs lower it",
     impact="performance",
     jobs=True,
     aliases=["pcie.runs_at_full_generation_under_load"],
 )
 def test_link_generation(gpu: Gpu, profile: Profile) -> None:
-    """While a program computes on the card, its PCIe link runs at its generation."""
+    """While a program computes on the GPU, its PCIe link runs at its generation."""
     generation, expected = gpu.pcie.generation, profile.gpu.pcie_generation
     loaded = gpu.processes and gpu.performance_state == 0
     if loaded and generation < expected:
@@ -117,7 +117,7 @@ def test_link_generation(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="DCGM: replays by rate; the total is history, healthy cards have some",
+    source="DCGM: replays by rate; the total is history, healthy GPUs have some",
     impact="performance",
     aliases=["pcie.no_replays_are_added"],
 )
@@ -140,7 +140,7 @@ def test_replays(gpu: Gpu) -> None:
     aliases=["pcie.no_fatal_error"],
 )
 def test_fatal_errors(gpu: Gpu) -> None:
-    """The kernel counted no fatal PCIe error of the card in this boot."""
+    """The kernel counted no fatal PCIe error of the GPU in this boot."""
     total = gpu.aer.fatal.total
     if total:
         fail(f"{total} fatal PCIe errors since boot", observed=total, expected=0)
@@ -162,7 +162,7 @@ def test_fatal_errors(gpu: Gpu) -> None:
     aliases=["pcie.no_nonfatal_error"],
 )
 def test_nonfatal_errors(gpu: Gpu) -> None:
-    """The kernel counted no non-fatal PCIe error of the card in this boot."""
+    """The kernel counted no non-fatal PCIe error of the GPU in this boot."""
     total = gpu.aer.nonfatal.total
     if total:
         warn(f"{total} non-fatal PCIe errors since boot", observed=total, expected=0)

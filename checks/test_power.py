@@ -1,4 +1,4 @@
-"""Power: no card is held below the limit that it should have."""
+"""Power: no GPU is held below the limit that it should have."""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 
@@ -27,7 +27,7 @@ def test_limit(gpu: Gpu, profile: Profile) -> None:
     aliases=["power.limit_is_not_lowered"],
 )
 def test_limit_lowered(gpu: Gpu) -> None:
-    """The power limit in force is not below the card's default."""
+    """The power limit in force is not below the GPU's default."""
     limit, default = gpu.power.limit_w, gpu.power.default_limit_w
     if limit < default:
         warn(

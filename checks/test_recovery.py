@@ -1,4 +1,4 @@
-"""Recovery: the driver's own word on what a card needs (NVML field 230, driver R565 and newer)."""
+"""Recovery: the driver's own word on what a GPU needs (NVML field 230, driver R565 and newer)."""
 
 from gpuscan import Action, Gpu, check, fail, warn
 from gpuscan.model.outcome import RECOVERY_ACTIONS
@@ -24,7 +24,7 @@ WORDS = {
 def test_action(gpu: Gpu) -> None:
     """The driver asks for no recovery action.
 
-    It is set with every counter at 0, too: a card that Xid 95 has put out of use shows nothing
+    It is set with every counter at 0, too: a GPU that Xid 95 has put out of use shows nothing
     else.
     """
     wanted = gpu.recovery_action
@@ -32,6 +32,6 @@ def test_action(gpu: Gpu) -> None:
         return
     action = RECOVERY_ACTIONS.get(wanted, Action.INVESTIGATE)
     words = f"the driver asks for a {WORDS.get(wanted, f'recovery action {wanted}, unknown to this gpuscan')}"
-    # Drain P2P is no fault of the card by itself; DCGM warns of it, too.
+    # Drain P2P is no fault of the GPU by itself; DCGM warns of it, too.
     say = warn if wanted == 3 else fail
     say(words, action=action, observed=wanted, expected=0)

@@ -3,10 +3,10 @@
 from gpuscan import Action, Service, check, fail, warn
 
 OURS = {
-    "nvidia-fabricmanager": "without it NVSwitches carry nothing and CUDA answers error 802: reset the cards, start it",
+    "nvidia-fabricmanager": "without it NVSwitches carry nothing and CUDA answers error 802: reset the GPUs, start it",
     "nvidia-persistenced": "it keeps the driver's state between programs",
     "nvidia-imex": "it shares memory across nodes of one NVLink domain",
-    "nvidia-dcgm": "it watches the cards",
+    "nvidia-dcgm": "it watches the GPUs",
     "openibd": "it loads the drivers of the InfiniBand adapters",
     "opensm": "it is the subnet manager of this InfiniBand network",
 }
@@ -20,7 +20,7 @@ DOWN = ("failed", "activating")
     aliases=["service.runs"],
 )
 def test_state(service: Service) -> None:
-    """The service runs, if it is one that the cards or their network need.
+    """The service runs, if it is one that the GPUs or their network need.
 
     One that is only inactive may not be wanted here: a node without NVSwitches needs no Fabric
     Manager.

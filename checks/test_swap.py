@@ -5,7 +5,7 @@ fault went with the old part.
 from gpuscan import Action, Change, Profile, check, fail, read, warn
 
 PARTS = ("gpu", "nic", "disk")
-NOUNS = {"gpu": "card", "nic": "adapter", "disk": "disk"}
+NOUNS = {"gpu": "GPU", "nic": "adapter", "disk": "disk"}
 PROVEN = "swap.missing_part"
 POLICY = "gpuscan: what was not named must be what it was, or the wrong part was pulled"
 PROFILED = {
@@ -85,7 +85,7 @@ def test_other_parts(change: Change) -> None:
     noun = NOUNS[change.kind]
     if change.everywhere:
         fail(
-            "every card is another one: if the baseboard or the tray was replaced, --expect baseboard or tray says so"
+            "every GPU is another one: if the baseboard or the tray was replaced, --expect baseboard or tray says so"
         )
     elif change.what == "moved":
         told = f"the {noun} of {change.moved_from} is here ({change.identity}){_exchange(change)}"
@@ -108,7 +108,7 @@ def _exchange(change: Change) -> str:
 @check(
     action=Action.FIX_CONFIG,
     needs=(PROVEN, "driver.vbios", "infiniband.firmware"),
-    source="NVIDIA and server vendors release firmware as one bundle for all cards of a board",
+    source="NVIDIA and server vendors release firmware as one bundle for all GPUs of a board",
     impact="performance",
     shared=False,
     kinds=(*PARTS, "firmware"),
@@ -141,7 +141,7 @@ def test_firmware(change: Change) -> None:
 def test_part_kind(change: Change) -> None:
     """The new part is of the kind that belongs here: part number, PSID, model, and what the list of expected parts says.
 
-    A card's part number ends in its revision, and cards of several revisions work side by side.
+    A GPU's part number ends in its revision, and GPUs of several revisions work side by side.
     """
     for one, value in read(change.marks, "value"):
         if value.lower() == one.usual.lower():
@@ -160,26 +160,26 @@ def test_part_kind(change: Change) -> None:
 @check(
     action=Action.INSPECT,
     needs=PROVEN,
-    source="NVIDIA GPU memory error management: these counts are kept in the card over its life, and a new one has none",
+    source="NVIDIA GPU memory error management: these counts are kept in the GPU over its life, and a new one has none",
     impact="correctness",
     shared=False,
     kinds=("gpu",),
     aliases=["swap.new_card_is_not_worn"],
 )
 def test_wear(change: Change) -> None:
-    """A card that is new here has no uncorrectable errors, remapped rows or retired pages in its life so far."""
+    """A GPU that is new here has no uncorrectable errors, remapped rows or retired pages in its life so far."""
     counts = [(one.label, value) for one, value in read(change.wear, "value") if value]
     heavy = [f"{value} {label}" for label, value in counts if label != CORRECTED]
     if heavy:
         fail(
-            f"the card is not new: {', '.join(heavy)} in its life",
+            f"the GPU is not new: {', '.join(heavy)} in its life",
             observed=dict(counts),
             expected=0,
         )
     for label, value in counts:
         if label == CORRECTED:
             warn(
-                f"{label} in the card's life: {value}",
+                f"{label} in the GPU's life: {value}",
                 action=Action.MONITOR,
                 observed=value,
                 expected=0,
@@ -299,21 +299,21 @@ def test_old_fault(change: Change) -> None:
 @check(
     action=Action.INVESTIGATE,
     needs="driver.gpu_access",
-    source="NVIDIA GPU memory error management: these counts are kept in the InfoROM over the card's life",
+    source="NVIDIA GPU memory error management: these counts are kept in the InfoROM over the GPU's life",
     impact="correctness",
     shared=False,
     kinds=("gpu",),
     aliases=["swap.lifetime_counts_did_not_fall"],
 )
 def test_lifetime_counts(change: Change) -> None:
-    """The counts that a card keeps over its life are not below what they were."""
+    """The counts that a GPU keeps over its life are not below what they were."""
     fallen = [
         f"{one.label} {one.usual} -> {value}"
         for one, value in read(change.counters, "value")
         if value < one.usual
     ]
     if fallen:
-        told = f"the card kept its serial number and lost its history: {', '.join(fallen)}"
+        told = f"the GPU kept its serial number and lost its history: {', '.join(fallen)}"
         fail(f"{told}; was its InfoROM written anew, or its serial number copied?", observed=fallen)
 
 

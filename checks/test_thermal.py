@@ -1,9 +1,9 @@
-"""Heat and power: no card is slowed down by its own protection or by the server's power brake."""
+"""Heat and power: no GPU is slowed down by its own protection or by the server's power brake."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
 SOURCE = (
-    "NVML clocks event reasons; NVIDIA GPU debug guidelines: cooling and power supply, not the card"
+    "NVML clocks event reasons; NVIDIA GPU debug guidelines: cooling and power supply, not the GPU"
 )
 
 
@@ -16,7 +16,7 @@ SOURCE = (
     aliases=["thermal.no_hardware_slowdown"],
 )
 def test_hardware_slowdown(gpu: Gpu) -> None:
-    """The card is not slowed down by its temperature."""
+    """The GPU is not slowed down by its temperature."""
     if gpu.clock_reasons.hw_thermal:
         fail(
             f"hardware thermal slowdown{_warmth(gpu)}: airflow, heat sink or cold plate",
@@ -50,11 +50,11 @@ def test_power_brake(gpu: Gpu) -> None:
     aliases=["thermal.core_is_below_its_limit"],
 )
 def test_core_temperature(gpu: Gpu) -> None:
-    """The core is cooler than the temperature at which the card slows itself down."""
+    """The core is cooler than the temperature at which the GPU slows itself down."""
     now, limit = gpu.temperature.core_c, gpu.temperature.slowdown_c
     if now >= limit:
         fail(
-            f"the core is at {now} °C, the card slows down at {limit}",
+            f"the core is at {now} °C, the GPU slows down at {limit}",
             observed=now,
             expected=f"<{limit}",
         )
@@ -83,9 +83,9 @@ def test_memory_temperature(gpu: Gpu) -> None:
     aliases=["thermal.cards_are_alike_warm"],
 )
 def test_temperature_spread(node: Node, profile: Profile) -> None:
-    """No card is much warmer than the coolest: one that stands out sits badly on its heat sink or in its air.
+    """No GPU is much warmer than the coolest: one that stands out sits badly on its heat sink or in its air.
 
-    The limit is an estimate of ours for idle cards, so it only warns.
+    The limit is an estimate of ours for idle GPUs, so it only warns.
     """
     limit = profile.limits.temperature_spread_c
     warm = read(node.gpus, "temperature.core_c")
@@ -94,7 +94,7 @@ def test_temperature_spread(node: Node, profile: Profile) -> None:
     if hot:
         told = ", ".join(f"{gpu.label} {now}" for gpu, now in hot)
         warn(
-            f"warmer than the coolest card ({coolest} °C) by more than {limit} °C: {told}",
+            f"warmer than the coolest GPU ({coolest} °C) by more than {limit} °C: {told}",
             culprits=[gpu for gpu, _ in hot],
         )
 
@@ -107,7 +107,7 @@ def test_temperature_spread(node: Node, profile: Profile) -> None:
     aliases=["thermal.no_software_slowdown"],
 )
 def test_software_slowdown(gpu: Gpu) -> None:
-    """The driver does not slow the card down for its temperature."""
+    """The driver does not slow the GPU down for its temperature."""
     if gpu.clock_reasons.sw_thermal:
         warn(
             f"software thermal slowdown{_warmth(gpu)}: the room or the airflow",

@@ -6,8 +6,8 @@ from gpuscan import Action, Gpu, Node, check, fail, warn
 NODE_ERRORS = {
     3: (Action.FIX_CONFIG, "CUDA cannot start"),
     35: (Action.FIX_CONFIG, "the driver is too old for the program's CUDA"),
-    100: (Action.FIX_CONFIG, "CUDA sees no card: is it hidden from this program?"),
-    214: (Action.RESET_GPU, "a memory error of the card went uncorrected"),
+    100: (Action.FIX_CONFIG, "CUDA sees no GPU: is it hidden from this program?"),
+    214: (Action.RESET_GPU, "a memory error of the GPU went uncorrected"),
     220: (Action.RESET_GPU, "an NVLink error went uncorrected"),
     304: (Action.FIX_CONFIG, "a call to the operating system failed"),
     802: (
@@ -16,7 +16,7 @@ NODE_ERRORS = {
         "driver and kernel options (CUDA release notes)",
     ),
     803: (Action.FIX_CONFIG, "driver and CUDA library are of different versions"),
-    804: (Action.FIX_CONFIG, "the CUDA compatibility library is not for this card"),
+    804: (Action.FIX_CONFIG, "the CUDA compatibility library is not for this GPU"),
     999: (Action.INVESTIGATE, "CUDA failed for an unknown reason: see the kernel log"),
 }
 
@@ -47,11 +47,11 @@ def test_cuda(node: Node) -> None:
     aliases=["workload.no_program_computes"],
 )
 def test_processes(gpu: Gpu) -> None:
-    """No program computes on the card."""
+    """No program computes on the GPU."""
     pids = [process.pid for process in gpu.processes]
     if pids:
         fail(
-            f"programs compute on the card (pid {', '.join(map(str, pids))})",
+            f"programs compute on the GPU (pid {', '.join(map(str, pids))})",
             observed=len(pids),
             expected=0,
         )

@@ -1,5 +1,5 @@
 """Xid and SXid: what the driver logged in this boot, judged by its code and text, its company, and
-the card's state.
+the GPU's state.
 """
 
 from typing import Any
@@ -66,7 +66,7 @@ def test_faults(incident: Incident) -> None:
             )
     elif _is_history(incident):
         warn(
-            f"{message}; history, as the driver wants no recovery of the card now",
+            f"{message}; history, as the driver wants no recovery of the GPU now",
             action=Action.MONITOR,
             **details,
         )

@@ -55,7 +55,7 @@ def ratio(name: str, limit: float, first: Callable[[], float], second: Callable[
 
 
 def judged_per_second() -> float:
-    """Return how many eight-card recordings one core judges in a second, reading the file
+    """Return how many eight-GPU recordings one core judges in a second, reading the file
     included.
     """
     checks = suite.load([bundled("checks")])
@@ -118,7 +118,7 @@ def main() -> int:
     base = wall_ms(python, "-c", "import typer, yaml, json")
     good = [
         ratio(
-            "run --replay of eight cards, JSON",
+            "run --replay of eight GPUs, JSON",
             1.5,
             wall_ms(gpuscan, "run", "--replay", str(EIGHT), "--format", "json"),
             base,
@@ -144,11 +144,11 @@ def _has_driver() -> bool:
 
 def _live(gpuscan: str) -> bool:
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True)
-    cards = len(listed.stdout.splitlines())
-    limit = 2.0 if cards == 1 else 0.8 if cards < 4 else 0.6
+    gpus = len(listed.stdout.splitlines())
+    limit = 2.0 if gpus == 1 else 0.8 if gpus < 4 else 0.6
     scan = wall_ms(gpuscan, "run", "--profile", "default", "--format", "json", "--no-history")
     return ratio(
-        f"live passive scan of {cards} cards / nvidia-smi -q",
+        f"live passive scan of {gpus} GPUs / nvidia-smi -q",
         limit,
         scan,
         wall_ms("nvidia-smi", "-q"),

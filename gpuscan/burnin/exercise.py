@@ -21,11 +21,11 @@ from gpuscan.model import Unread, is_unread
 from gpuscan.recording import Reading, Recording, load, moderate, save
 
 LEAST_S = 10.0
-AFTER_S = 10.0  # of a deadline that was given: for reading the cards once more
+AFTER_S = 10.0  # of a deadline that was given: for reading the GPUs once more
 
 
 def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> int:
-    """Burn the node's cards in, add what was found to their recording; return the signal that cut
+    """Burn the node's GPUs in, add what was found to their recording; return the signal that cut
     it short, 0 if none did.
     """
     scanned_s, began_s = recording.meta.get("duration_s") or 0.0, time.monotonic()
@@ -40,10 +40,10 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
     if os.environ.get("GPUSCAN_BURNIN_SCALE"):
         recording.meta["drill"] = True
     recording.add(Reading("burnin:plan()", told(plan), None, time.time()))
-    for card, why in plan.refused.items():
+    for gpu, why in plan.refused.items():
         recording.add(
             Reading(
-                f"burnin:open({card})",
+                f"burnin:open({gpu})",
                 None,
                 Unread("", "blocked-behind", f"not run: {why}"),
                 time.time(),
@@ -90,12 +90,12 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
 
 
 def refuse_unjudged(wanted: judging.Plan) -> None:
-    """Raise UsageError where the cards would be loaded, and no check is left that judges it."""
+    """Raise UsageError where the GPUs would be loaded, and no check is left that judges it."""
     if not any(
         check.id.startswith("burnin.") and check.id not in wanted.skipped for check in wanted.checks
     ):
         raise UsageError(
-            "--level loads the cards, and by --only and --skip no check of the burn-in is left: leave --level out"
+            "--level loads the GPUs, and by --only and --skip no check of the burn-in is left: leave --level out"
         )
 
 
@@ -123,8 +123,8 @@ def _planned(wish: Wish, recording: Recording, wanted: judging.Plan) -> Plan:
     chosen, _ = judging.profile_of(recording, node, wanted)
     whole = () if is_unread(node.gpus) else node.gpus
     if wanted.want.gpus:
-        node = profile.only_gpus(node, judging.cards_named(wanted.want.gpus))
-    beside = [] if is_unread(node.gpus) else [card for card in whole if card not in node.gpus]
+        node = profile.only_gpus(node, judging.gpus_named(wanted.want.gpus))
+    beside = [] if is_unread(node.gpus) else [gpu for gpu in whole if gpu not in node.gpus]
     floors = {
         label: floor
         for label, floor in chosen.data["burnin"].items()
@@ -144,13 +144,13 @@ def _announced(plan: Plan, before: Before) -> str:
         if before.spent_s
         else ""
     )
-    cards = f"{len(plan.cards)} card{'s' if len(plan.cards) > 1 else ''}"
+    gpus = f"{len(plan.gpus)} GPU{'s' if len(plan.gpus) > 1 else ''}"
     short = (
         "; maybe too short a time to finish: what is cut off is incomplete"
         if plan.deadline_s < left_s - START_S
         else ""
     )
-    return f"gpuscan: level {plan.level} on {cards}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}{short}"
+    return f"gpuscan: level {plan.level} on {gpus}{resumed}: about {_minutes(left_s)}, at most {_minutes(plan.deadline_s)}{short}"
 
 
 def _minutes(seconds: float) -> str:
@@ -170,18 +170,18 @@ def _left_behind(wish: Wish) -> Recording:
 
 
 def _mark(plan: Plan, recording: Recording) -> dict[str, Any]:
-    """Return what tells this burn-in from any other: the cards by UUID, what is done to them and by
+    """Return what tells this burn-in from any other: the GPUs by UUID, what is done to them and by
     which version.
 
-    Raises UsageError where a card's UUID is not known: another card at its address would be taken
+    Raises UsageError where a GPU's UUID is not known: another GPU at its address would be taken
     for tested.
     """
     node = collectors.node(recording)
-    uuids = {card.address: card.uuid for card in node.gpus if card.address in plan.cards}
+    uuids = {gpu.address: gpu.uuid for gpu in node.gpus if gpu.address in plan.gpus}
     silent = [address for address, uuid in uuids.items() if is_unread(uuid)]
     if silent:
         raise UsageError(
-            f"--checkpoint: the UUID of {silent[0]} was not read: which card was tested could not be told later"
+            f"--checkpoint: the UUID of {silent[0]} was not read: which GPU was tested could not be told later"
         )
     wanted = {"level": plan.level, "rounds_s": plan.rounds_s, "keys": told(plan)["keys"]}
     return {

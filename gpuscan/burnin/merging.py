@@ -22,7 +22,7 @@ Tries = dict[str, list[float]]
 
 
 def merged(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of one test on one card over all rounds; both as `burnin:` readings hold
+    """Return the result of one test on one GPU over all rounds; both as `burnin:` readings hold
     them.
 
     *numbers* and *again* are the newest round's; `earlier` has of each rate what the slowest round
@@ -59,7 +59,7 @@ def worse(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str,
 
 def _against(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a round's result as a failure where its product has other bits than the round before
-    had on this card.
+    had on this GPU.
     """
     hashes = [result.get("numbers", {}).get("got") for result in (old, new)]
     if None in hashes or hashes[0] == hashes[1]:

@@ -1,4 +1,4 @@
-"""What each level does: its steps in their order, on which cards, for how long; pure, planned from
+"""What each level does: its steps in their order, on which GPUs, for how long; pure, planned from
 what a scan has read.
 """
 
@@ -18,9 +18,9 @@ MODES = {
     1: "exclusive thread",
     2: "prohibited",
     3: "exclusive process",
-}  # NVML; a pair's test opens cards that others have open
-NOT_ALONE = "other programs compute on the cards (process {}): end them, or add --force"
-NOT_TOLD = "what computes on the cards could not be read ({}): see to it that nothing does, then add --force"
+}  # NVML; a pair's test opens GPUs that others have open
+NOT_ALONE = "other programs compute on the GPUs (process {}): end them, or add --force"
+NOT_TOLD = "what computes on the GPUs could not be read ({}): see to it that nothing does, then add --force"
 LAYERS = ("InfiniBand", "Ethernet")
 UNTELLABLE = (
     "not-supported",
@@ -28,33 +28,33 @@ UNTELLABLE = (
     "not-recorded",
 )  # then nobody can tell, and no scan is held up for it
 END = "burnin:end()"  # the reading that tells that all of it was done
-START_S = 20.0  # until every worker has opened its card
+START_S = 20.0  # until every worker has opened its GPU
 
 
 class Step(NamedTuple):
-    """One test at one time on some cards. *name* is what its readings are called, *to* each card's
+    """One test at one time on some GPUs. *name* is what its readings are called, *to* each GPU's
     peer (by address).
     """
 
     name: str
     kind: str
     options: Mapping[str, Any]
-    cards: tuple[str, ...]
+    gpus: tuple[str, ...]
     seconds: float
     to: Mapping[str, str] = {}
     hot: bool = False
 
 
 class Plan(NamedTuple):
-    """A burn-in that can begin: steps of one round, and how long rounds go on; cards that cannot be
+    """A burn-in that can begin: steps of one round, and how long rounds go on; GPUs that cannot be
     tested, and why.
 
-    *labels* name the cards to people; *floors* are the speeds below which a test is tried again, by
+    *labels* name the GPUs to people; *floors* are the speeds below which a test is tried again, by
     the rates' labels; *tools* are other programs that are run in the end, where they are on PATH.
     """
 
     level: str
-    cards: tuple[str, ...]
+    gpus: tuple[str, ...]
     refused: Mapping[str, str]
     steps: tuple[Step, ...]
     rounds_s: float
@@ -109,23 +109,23 @@ def planned(
     tools: bool = True,
     beside: Sequence[Gpu] = (),
 ) -> Plan:
-    """Plan a level on the cards of a node (those that are judged); *tools* also plans other
+    """Plan a level on the GPUs of a node (those that are judged); *tools* also plans other
     programs, which load them all.
 
-    *beside* are the cards that are not judged: a program on one of them refuses the load, too.
+    *beside* are the GPUs that are not judged: a program on one of them refuses the load, too.
     """
-    cards = () if is_unread(node.gpus) else node.gpus
-    refused = _refused(cards, beside, wish.force)
-    addresses = tuple(card.address for card in cards if card.address not in refused)
+    gpus = () if is_unread(node.gpus) else node.gpus
+    refused = _refused(gpus, beside, wish.force)
+    addresses = tuple(gpu.address for gpu in gpus if gpu.address not in refused)
     steps = tuple(_steps(addresses, TIMES[wish.level])) if addresses else ()
     one_s = sum(step.seconds for step in steps) + 0.4 * len(
         steps
     )  # the counters between two steps take a moment
     rounds_s = wish.duration_s or ROUNDS_S[wish.level]
     expected_s = max(math.ceil(rounds_s / one_s), 1) * one_s + START_S if steps else 0.0
-    labels = {card.address: card.label for card in cards}
+    labels = {gpu.address: gpu.label for gpu in gpus}
     others = (
-        tuple(wanted(wish.level, len(cards), _hcas(node), TOOLS_S[wish.level]))
+        tuple(wanted(wish.level, len(gpus), _hcas(node), TOOLS_S[wish.level]))
         if tools and steps and not refused
         else ()
     )
@@ -164,12 +164,12 @@ def with_tools(plan: Plan, present: Callable[[str], object]) -> Plan:
     return plan._replace(expected_s=plan.expected_s + usual_s, deadline_s=plan.deadline_s + limit_s)
 
 
-def key_of(step: Step, card: str) -> str:
-    """Return the key of the reading that a step makes of a card."""
+def key_of(step: Step, gpu: str) -> str:
+    """Return the key of the reading that a step makes of a GPU."""
     return (
-        f"burnin:{step.name}({card},{step.to[card]})"
-        if card in step.to
-        else f"burnin:{step.name}({card})"
+        f"burnin:{step.name}({gpu},{step.to[gpu]})"
+        if gpu in step.to
+        else f"burnin:{step.name}({gpu})"
     )
 
 
@@ -177,8 +177,8 @@ def told(plan: Plan) -> dict[str, Any]:
     """Return what a plan sets out to do, as the reading `burnin:plan()` has it: what then lacks
     was not done.
     """
-    opened = [f"burnin:open({card})" for card in (*plan.cards, *plan.refused)]
-    keys = [key_of(step, card) for step in plan.steps for card in step.cards] + (
+    opened = [f"burnin:open({gpu})" for gpu in (*plan.gpus, *plan.refused)]
+    keys = [key_of(step, gpu) for step in plan.steps for gpu in step.gpus] + (
         [END] if plan.steps else []
     )
     times = {"expected_s": round(plan.expected_s), "deadline_s": round(plan.deadline_s)}
@@ -191,52 +191,47 @@ def told(plan: Plan) -> dict[str, Any]:
 
 
 def _deadline(one_s: float, rounds_s: float) -> float:
-    """A card may be half as fast as it should, and one step may have to be waited for in vain."""
+    """A GPU may be half as fast as it should, and one step may have to be waited for in vain."""
     return round(2 * one_s + 120) if one_s >= rounds_s else round(rounds_s + 2 * one_s + 120)
 
 
-def _refused(cards: Sequence[Gpu], beside: Sequence[Gpu], force: bool) -> dict[str, str]:
-    """Return the cards that must not or cannot be loaded, and why. One card's program would be
+def _refused(gpus: Sequence[Gpu], beside: Sequence[Gpu], force: bool) -> dict[str, str]:
+    """Return the GPUs that must not or cannot be loaded, and why. One GPU's program would be
     disturbed by a neighbour's load.
     """
     known = (
-        []
-        if force
-        else [card.processes for card in (*cards, *beside) if not is_unread(card.processes)]
+        [] if force else [gpu.processes for gpu in (*gpus, *beside) if not is_unread(gpu.processes)]
     )
     running = [process.pid for processes in known for process in processes]
-    told = {card.address: reason for card in cards if (reason := _reason(card))}
+    told = {gpu.address: reason for gpu in gpus if (reason := _reason(gpu))}
     silent = (
         []
         if force
         else [
-            card.processes.text
-            for card in cards
-            if is_unread(card.processes)
-            and card.access == "ok"
-            and card.processes.kind not in UNTELLABLE
+            gpu.processes.text
+            for gpu in gpus
+            if is_unread(gpu.processes)
+            and gpu.access == "ok"
+            and gpu.processes.kind not in UNTELLABLE
         ]
     )
     if silent:
-        return {
-            card.address: told.get(card.address) or NOT_TOLD.format(silent[0]) for card in cards
-        }
+        return {gpu.address: told.get(gpu.address) or NOT_TOLD.format(silent[0]) for gpu in gpus}
     if running:
         return {
-            card.address: told.get(card.address)
-            or NOT_ALONE.format(", ".join(map(str, running[:5])))
-            for card in cards
+            gpu.address: told.get(gpu.address) or NOT_ALONE.format(", ".join(map(str, running[:5])))
+            for gpu in gpus
         }
     return told
 
 
-def _reason(card: Gpu) -> str:
-    if is_unread(card.access) or card.access != "ok":
-        return "the driver cannot talk to this card"
-    if not is_unread(card.mig_mode) and card.mig_mode.current is True:
-        return "MIG is on: the card cannot be tested as a whole (nvidia-smi -mig 0, then a reset, turns it off)"
-    if card.compute_mode in MODES:
-        return f"compute mode is {MODES[card.compute_mode]}: the tests need the default (nvidia-smi -c 0)"
+def _reason(gpu: Gpu) -> str:
+    if is_unread(gpu.access) or gpu.access != "ok":
+        return "the driver cannot talk to this GPU"
+    if not is_unread(gpu.mig_mode) and gpu.mig_mode.current is True:
+        return "MIG is on: the GPU cannot be tested as a whole (nvidia-smi -mig 0, then a reset, turns it off)"
+    if gpu.compute_mode in MODES:
+        return f"compute mode is {MODES[gpu.compute_mode]}: the tests need the default (nvidia-smi -c 0)"
     return ""
 
 
@@ -244,8 +239,8 @@ def _steps(every: tuple[str, ...], times: Times) -> Iterator[Step]:
     """Yield the steps: cold, then correctness, then heat, then the sensitive ones again while hot."""
     yield _memory(every, times, hot=False)
     yield Step("hbm", "hbm", {"test": "hbm", "seconds": times.hbm}, every, times.hbm + 1)
-    for card in every:
-        yield Step("pcie", "pcie", {"test": "pcie", "seconds": times.pcie}, (card,), times.pcie + 1)
+    for gpu in every:
+        yield Step("pcie", "pcie", {"test": "pcie", "seconds": times.pcie}, (gpu,), times.pcie + 1)
     for dtype in DTYPES:
         yield _gemm("exact", dtype, every, times.exact if dtype == "bf16" else times.exact_others)
     for dtype in DTYPES:
@@ -271,7 +266,7 @@ def _hot(every: tuple[str, ...], times: Times) -> Iterator[Step]:
     if len(every) < 2:
         return
     for pairs in _rounds(every):
-        for way in (dict(pairs), {other: card for card, other in pairs}):
+        for way in (dict(pairs), {other: gpu for gpu, other in pairs}):
             options = {"test": "peer", "seconds": times.peer}
             yield Step("peer", "peer", options, tuple(way), times.peer + 1, way, hot=True)
     options = {"test": "nccl", "cards": list(every), "mib": 1024, "seconds": times.nccl}
@@ -303,7 +298,7 @@ def _gemm(kind: str, dtype: str, every: tuple[str, ...], seconds: float) -> Step
 
 
 def _rounds(every: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return rounds of disjoint pairs in which every pair meets once: no card sends to two at a
+    """Return rounds of disjoint pairs in which every pair meets once: no GPU sends to two at a
     time.
     """
     left = list(combinations(every, 2))

@@ -1,4 +1,4 @@
-"""The workers of a burn-in: one a card, opened together, told to begin each test together, given
+"""The workers of a burn-in: one a GPU, opened together, told to begin each test together, given
 up where they do not answer.
 """
 
@@ -17,7 +17,7 @@ from gpuscan.live.supervisor import Limits
 TOGETHER = (
     "nccl",
     "peer",
-)  # tests of several cards: where one fails, nobody knows yet which card it was
+)  # tests of several GPUs: where one fails, nobody knows yet which GPU it was
 STOPPED = "not finished: the burn-in was ended by a signal"
 LATE = "not finished: the deadline was near"
 # a turn takes a second at most, unless NVML hangs, or this process was stopped, or the whole
@@ -26,8 +26,8 @@ HELD_UP_S = 5.0
 
 
 class Crew:
-    """The workers, and the cards that are asked nothing more (*failed*, with the reason); *opened*
-    is how each card was opened.
+    """The workers, and the GPUs that are asked nothing more (*failed*, with the reason); *opened*
+    is how each GPU was opened.
     """
 
     def __init__(self, plan: Plan, limits: Limits, ends_s: float, near: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class Crew:
         self.silent_s = limits.worker_s  # a worker tells every second that it works
         self.open_s = max(
             limits.worker_s, limits.init_s
-        )  # the first touch of a card without persistence is slow
+        )  # the first touch of a GPU without persistence is slow
         self.workers: dict[str, Worker] = {}
         self.failed: dict[str, str] = {}
         self.opened: dict[str, dict[str, Any]] = {}
@@ -45,18 +45,18 @@ class Crew:
         self.late_s = 0.0  # when what is under way has taken too long
         self.scale: dict[str, Any] = json.loads(os.environ.get("GPUSCAN_BURNIN_SCALE", "{}"))
 
-    def open(self, cards: Sequence[str]) -> None:
-        """Start a worker a card, each on the processors that are near to it, and let all open
-        their cards.
+    def open(self, gpus: Sequence[str]) -> None:
+        """Start a worker a GPU, each on the processors that are near to it, and let all open
+        their GPUs.
         """
-        for card in cards:
+        for gpu in gpus:
             try:
-                self.workers[card] = Worker(card, cpus(self.near.get(card, "")))
+                self.workers[gpu] = Worker(gpu, cpus(self.near.get(gpu, "")))
             except OSError as error:
                 told = f"no process could be started for it: {error.strerror or error}"
-                self.opened[card] = {"status": "unknown", "text": told, "kind": "open", "runs": 1}
-                self.failed[card] = f"not run: {told}"
-        mine = [self.workers[card] for card in cards if card not in self.failed]
+                self.opened[gpu] = {"status": "unknown", "text": told, "kind": "open", "runs": 1}
+                self.failed[gpu] = f"not run: {told}"
+        mine = [self.workers[gpu] for gpu in gpus if gpu not in self.failed]
         self.listened_s = time.monotonic()
         self.late_s = self.listened_s + self.open_s
         while self.listened_s < min(self.late_s, self.ends_s) and not source.caught:
@@ -70,10 +70,10 @@ class Crew:
             self._note(worker)
 
     def _note(self, worker: Worker) -> None:
-        """Keep how a card was opened: what CUDA said; or that our process died, which says nothing
-        of the card.
+        """Keep how a GPU was opened: what CUDA said; or that our process died, which says nothing
+        of the GPU.
         """
-        card = worker.address
+        gpu = worker.address
         if worker.hello:
             self.engine = {
                 name: worker.hello[name]
@@ -85,63 +85,63 @@ class Crew:
                 for name, value in worker.hello.items()
                 if name not in ("kind", "at_s", "card")
             }
-            self.opened[card] = {"status": "pass", "text": "", "kind": "open", "runs": 1, **hello}
+            self.opened[gpu] = {"status": "pass", "text": "", "kind": "open", "runs": 1, **hello}
             return
         if source.caught or time.monotonic() >= self.ends_s:
             return
         told = (
             worker.error.get("text")
             or worker.ended
-            or f"the card could not be opened within {self.open_s:.0f} s"
+            or f"the GPU could not be opened within {self.open_s:.0f} s"
         )
         died = bool(worker.ended) and worker.error.get("name", "PLAN") == "PLAN"
         status = "unknown" if died else "lost" if worker.error else "stuck"
         error = {} if died else worker.error
-        self.opened[card] = {
+        self.opened[gpu] = {
             "status": status,
             "text": told,
             "error": error,
             "kind": "open",
             "runs": 1,
         }
-        self.failed[card] = f"not run: {told}"
+        self.failed[gpu] = f"not run: {told}"
         worker.kill()
 
-    def refusal(self, step: Step, card: str) -> str:
-        """Return why a card cannot run a step: it failed, or its peer did; else see that it has a
+    def refusal(self, step: Step, gpu: str) -> str:
+        """Return why a GPU cannot run a step: it failed, or its peer did; else see that it has a
         worker, and return nothing.
         """
         for each in (
-            card,
-            *([step.to[card]] if card in step.to else []),
+            gpu,
+            *([step.to[gpu]] if gpu in step.to else []),
             *step.options.get("cards", ()),
         ):
             if each in self.failed:
                 return self.failed[each]
         if self.workers[
-            card
-        ].ended:  # killed by somebody else, or in a test of several cards: another takes its place
-            self.workers[card].close()
-            self.open([card])
-        return self.failed.get(card, "")
+            gpu
+        ].ended:  # killed by somebody else, or in a test of several GPUs: another takes its place
+            self.workers[gpu].close()
+            self.open([gpu])
+        return self.failed.get(gpu, "")
 
     def run(
-        self, step: Step, cards: Sequence[str], each_turn: Callable[[str, Mapping[str, Any]], None]
+        self, step: Step, gpus: Sequence[str], each_turn: Callable[[str, Mapping[str, Any]], None]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Let these cards run a test at once; return each result, and for those without one why.
+        """Let these GPUs run a test at once; return each result, and for those without one why.
 
-        *each_turn* is called with the card and what its worker said, and with no card in between,
+        *each_turn* is called with the GPU and what its worker said, and with no GPU in between,
         about five times a second.
         """
         found: dict[str, dict[str, Any]] = {}
         gone: dict[str, str] = {}
-        for card in cards:
-            self.workers[card].heard_s = time.monotonic()
-            self.workers[card].send(self._asked(step, card))
+        for gpu in gpus:
+            self.workers[gpu].heard_s = time.monotonic()
+            self.workers[gpu].send(self._asked(step, gpu))
         self.listened_s = time.monotonic()
         self.late_s = self.listened_s + 2 * step.seconds + self.silent_s
         while waiting := [
-            self.workers[card] for card in cards if card not in found and card not in gone
+            self.workers[gpu] for gpu in gpus if gpu not in found and gpu not in gone
         ]:
             if self._cut_short():
                 gone |= {worker.address: self.cut for worker in waiting}
@@ -162,22 +162,22 @@ class Crew:
         self.cut = STOPPED if source.caught else LATE if time.monotonic() > self.ends_s else ""
         return bool(self.cut)
 
-    def _asked(self, step: Step, card: str) -> dict[str, Any]:
-        options = {**step.options, **({"peers": [step.to[card]]} if card in step.to else {})}
+    def _asked(self, step: Step, gpu: str) -> dict[str, Any]:
+        options = {**step.options, **({"peers": [step.to[gpu]]} if gpu in step.to else {})}
         scale = self.scale.get(step.name, self.scale.get(str(options["test"]), {}))
         return scale if "test" in scale else {**options, **scale}
 
-    def _result(self, step: Step, card: str, line: Mapping[str, Any]) -> dict[str, Any]:
+    def _result(self, step: Step, gpu: str, line: Mapping[str, Any]) -> dict[str, Any]:
         error = line.get("error") or {}
         fatal = bool(error) and line["status"] == "fail"
         status = "stuck" if error.get("name") == "HUNG" else "lost" if fatal else line["status"]
         if status in ("stuck", "lost"):
             self.workers[
-                card
+                gpu
             ].kill()  # it ends by itself, but not at once: the next test must not be asked of it
             if step.kind not in TOGETHER:
-                self.failed[card] = (
-                    f"not run: {step.name} before it {'left the card stuck' if status == 'stuck' else 'lost the card'}"
+                self.failed[gpu] = (
+                    f"not run: {step.name} before it {'left the GPU stuck' if status == 'stuck' else 'lost the GPU'}"
                 )
         return {
             name: value for name, value in line.items() if name not in ("kind", "at_s", "test")
@@ -189,23 +189,23 @@ class Crew:
         """Give up a worker that died by another's hand; one that is silent, or at work for too
         long, is ended as a finding.
         """
-        card = worker.address
+        gpu = worker.address
         if worker.ended:
             told = (
                 worker.error.get("text") or f"its process {worker.ended} before the test was done"
             )
-            gone[card] = f"not finished: {told}"
+            gone[gpu] = f"not finished: {told}"
         elif self.listened_s > min(worker.heard_s + self.silent_s, self.late_s):
             silent_s = self.listened_s - worker.heard_s
             silent = f"the worker told nothing for {silent_s:.0f} s"
             told = silent if silent_s >= self.silent_s else "the test did not end in its time"
-            found[card] = {
+            found[gpu] = {
                 "status": "stuck",
                 "text": f"{told}: its process was killed",
                 "seconds": round(silent_s, 1),
             }
             if step.kind not in TOGETHER:
-                self.failed[card] = f"not run: {step.name} before it left the card stuck"
+                self.failed[gpu] = f"not run: {step.name} before it left the GPU stuck"
             worker.kill()
 
     def _listen(

@@ -22,7 +22,7 @@ Size = tuple[int, int]
 
 
 class Seen(NamedTuple):
-    """The newest that is known of one card: its test, °C and W (0: not yet read), how fast it is
+    """The newest that is known of one GPU: its test, °C and W (0: not yet read), how fast it is
     in words.
     """
 
@@ -42,16 +42,16 @@ class Step(NamedTuple):
 
 
 class Progress:
-    """What is shown while cards are tested; a stream that can no longer be written to ends it,
+    """What is shown while GPUs are tested; a stream that can no longer be written to ends it,
     never the burn-in.
 
-    *cards* are their labels, *expected_s* what all of it is to take (0: not known), *spent_s* what
+    *GPUs* are their labels, *expected_s* what all of it is to take (0: not known), *spent_s* what
     of it was spent before, *size* gives the terminal's columns and lines.
     """
 
     def __init__(
         self,
-        cards: Sequence[str],
+        gpus: Sequence[str],
         stream: TextIO | None,
         *,
         expected_s: float = 0.0,
@@ -59,7 +59,7 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         size: Callable[[], Size] | None = None,
     ) -> None:
-        self.cards: dict[str, Seen] = dict.fromkeys(cards, Seen())
+        self.gpus: dict[str, Seen] = dict.fromkeys(gpus, Seen())
         self.stream = stream
         self.expected_s = expected_s
         self.clock = clock
@@ -78,9 +78,9 @@ class Progress:
     def step(self, name: str, number: int, total: int, seconds: float) -> None:
         """Begin step *number* (from 1) of *total*, which is to take so many *seconds*."""
         self.at = Step(name, number, total, seconds)
-        self.cards = {
-            card: seen._replace(test="", rate="") for card, seen in self.cards.items()
-        }  # not every card is in each step
+        self.gpus = {
+            gpu: seen._replace(test="", rate="") for gpu, seen in self.gpus.items()
+        }  # not every GPU is in each step
         if self.redraws:
             self._draw()
         else:
@@ -88,8 +88,8 @@ class Progress:
                 f"{self._time()}: step {number} of {total}, {printable(name)} ({seconds:.0f} s)\n"
             )
 
-    def update(self, card: str, **fields: Any) -> None:
-        """Note what is new of a card: test, temperature_c, power_w, rate. What was not read leaves
+    def update(self, gpu: str, **fields: Any) -> None:
+        """Note what is new of a GPU: test, temperature_c, power_w, rate. What was not read leaves
         what is known of it.
         """
         known = {
@@ -97,16 +97,16 @@ class Progress:
             for name, value in fields.items()
             if value is not None and not is_unread(value)
         }
-        before = self.cards.get(card, Seen())
+        before = self.gpus.get(gpu, Seen())
         if known.get("test", before.test) != before.test:
             before = before._replace(rate="")  # it was another test's
-        self.cards[card] = before._replace(**known)
+        self.gpus[gpu] = before._replace(**known)
         if self.redraws:
             if self.clock() >= self.drawn_s + REDRAW_S:
                 self._draw()
         elif self.clock() >= self.told_s + LINE_S:
             self.told_s = self.clock()
-            self._write(f"{self._time()}: {'; '.join(_together(self.at.name, self.cards))}\n")
+            self._write(f"{self._time()}: {'; '.join(_together(self.at.name, self.gpus))}\n")
 
     def close(self) -> None:
         """Wipe the block; what follows begins where it began."""
@@ -131,7 +131,7 @@ class Progress:
             if at.number
             else ""
         )
-        lines = _fitting([self._time() + step, *_block(self.cards)], rows - 1)
+        lines = _fitting([self._time() + step, *_block(self.gpus)], rows - 1)
         up = f"\r{UP.format(self.lines)}" if self.lines else ""
         room = max(columns - 1, NARROWEST)  # in the last column some terminals begin a new line
         self._write(up + "".join(f"{line[:room]}{CLEAR_LINE}\n" for line in lines) + CLEAR_BELOW)
@@ -169,22 +169,22 @@ def _size(stream: TextIO | None) -> Size:
 
 
 def _fitting(lines: list[str], rows: int) -> list[str]:
-    """Leave out the last cards where there are more than lines: what has scrolled away cannot be
+    """Leave out the last GPUs where there are more than lines: what has scrolled away cannot be
     drawn again.
     """
     if len(lines) <= max(rows, 2):
         return lines
     kept = max(rows - 1, 1)
-    return [*lines[:kept], f"and {len(lines) - kept} more cards"]
+    return [*lines[:kept], f"and {len(lines) - kept} more GPUs"]
 
 
-def _block(cards: Mapping[str, Seen]) -> list[str]:
-    """Return a line a card: label, test, °C, W, how fast."""
-    labels = [printable(card) for card in cards]
-    tests = [printable(seen.test) for seen in cards.values()]
+def _block(gpus: Mapping[str, Seen]) -> list[str]:
+    """Return a line a GPU: label, test, °C, W, how fast."""
+    labels = [printable(gpu) for gpu in gpus]
+    tests = [printable(seen.test) for seen in gpus.values()]
     wide, wider = max(map(len, labels), default=0), max(map(len, tests), default=0)
     told = []
-    for label, test, seen in zip(labels, tests, cards.values(), strict=True):
+    for label, test, seen in zip(labels, tests, gpus.values(), strict=True):
         hot = f"{seen.temperature_c:3.0f} °C" if seen.temperature_c else " " * 6
         power = f"{seen.power_w:4.0f} W" if seen.power_w else " " * 6
         told.append(
@@ -207,29 +207,29 @@ def worded(rate: str) -> str:
     return printable(RATE.sub(told, rate))
 
 
-def _together(name: str, cards: Mapping[str, Seen]) -> list[str]:
-    """Return the step and what stands out among the cards: the hottest, the power of all, the
+def _together(name: str, gpus: Mapping[str, Seen]) -> list[str]:
+    """Return the step and what stands out among the GPUs: the hottest, the power of all, the
     slowest.
     """
     told = [printable(name)] if name else []
-    heat = {card: seen.temperature_c for card, seen in cards.items() if seen.temperature_c}
+    heat = {gpu: seen.temperature_c for gpu, seen in gpus.items() if seen.temperature_c}
     if heat:
-        hottest = max(heat, key=lambda card: heat[card])
-        watts = sum(seen.power_w for seen in cards.values())
+        hottest = max(heat, key=lambda gpu: heat[gpu])
+        watts = sum(seen.power_w for seen in gpus.values())
         power = f", {watts / 1000:.1f} kW together" if watts else ""
         told.append(f"hottest {printable(hottest)} {heat[hottest]:.0f} °C{power}")
-    return told + _slowest(cards)
+    return told + _slowest(gpus)
 
 
-def _slowest(cards: Mapping[str, Seen]) -> list[str]:
-    """Name the slowest of the cards that measure the same thing; a card alone is no slower than
+def _slowest(gpus: Mapping[str, Seen]) -> list[str]:
+    """Name the slowest of the GPUs that measure the same thing; a GPU alone is no slower than
     others.
     """
-    rates = {card: hit for card, seen in cards.items() if (hit := RATE.fullmatch(seen.rate))}
+    rates = {gpu: hit for gpu, seen in gpus.items() if (hit := RATE.fullmatch(seen.rate))}
     if len(rates) < 2 or len({hit.groups()[1:] for hit in rates.values()}) > 1:
         return []
-    slowest = min(rates, key=lambda card: float(rates[card][1]))
-    return [f"slowest {printable(slowest)} {worded(cards[slowest].rate)}"]
+    slowest = min(rates, key=lambda gpu: float(rates[gpu][1]))
+    return [f"slowest {printable(slowest)} {worded(gpus[slowest].rate)}"]
 
 
 def _minutes(seconds: float) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 def rates(
     kind: str, name: str, options: Mapping[str, Any], numbers: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Return what a test measured: TFLOP/s of a type, GB/s of memory, of PCIe, between cards, of a
+    """Return what a test measured: TFLOP/s of a type, GB/s of memory, of PCIe, between GPUs, of a
     collective.
 
-    With all cards at once on PCIe the host's memory may be the limit: those are labelled apart, and
-    so is traffic between cards that does not go directly. The exact product's speed is that of
+    With all GPUs at once on PCIe the host's memory may be the limit: those are labelled apart, and
+    so is traffic between GPUs that does not go directly. The exact product's speed is that of
     another kernel, and no measure.
     """
     if kind == "stress":
@@ -55,7 +55,7 @@ def middle(values: Iterable[float]) -> float:
 def held_to(label: str) -> tuple[str, ...]:
     """Return the labels of the floors that a rate is held to; the first that a profile has counts.
 
-    Where cards that should reach each other go through the host, or NCCL takes another way, the
+    Where GPUs that should reach each other go through the host, or NCCL takes another way, the
     direct way's floor holds.
 
     >>> held_to("peer_through_host_both_gbps"), held_to("all-reduce shm 8 1GiB")

@@ -14,7 +14,7 @@ NO_BINDING = f"--level {{}} needs NVIDIA's binding of the CUDA driver: {INSTALL}
 
 class Wish(NamedTuple):
     """The level, seconds of a soak (0: the level's), a checkpoint's file, whether other programs
-    may compute on the cards.
+    may compute on the GPUs.
     """
 
     level: str = LEVELS[0]
@@ -45,7 +45,7 @@ def wished(level: str, duration: str, checkpoint: str, *, force: bool, busy: boo
         return Wish()
     if busy and not force:
         raise UsageError(
-            f"--level {level} loads the cards, and --context busy says that jobs run on them: drain the node, or --force"
+            f"--level {level} loads the GPUs, and --context busy says that jobs run on them: drain the node, or --force"
         )
     duration_s = parse_duration(duration) if duration else 0.0
     if (

@@ -1,4 +1,4 @@
-"""The burn-in under way: step after step on all cards, watched meanwhile, counters read around
+"""The burn-in under way: step after step on all GPUs, watched meanwhile, counters read around
 each, tried again where in doubt.
 """
 
@@ -75,23 +75,21 @@ class Burn:
         self.readings: list[Reading] = []  # counters that changed, and what the kernel logged
         self.kept: dict[str, int] = {}  # lines of the kernel that are kept of each test
         self.unlogged: set[str] = set()  # tests in which the kernel log was once not read
-        self.counting = _counting(load.known, load.plan.cards)
+        self.counting = _counting(load.known, load.plan.gpus)
         self.complained = ""  # of the checkpoint
         self.began_s = time.monotonic()
         self.ends_s = guard.ends_s - min(END_S, guard.options.deadline_s / 4)
         self._resume()
         self._count(
             "before"
-        )  # and the guard holds the cards from now on: opening them again takes no time
-        files = {
-            card: f"file:/sys/bus/pci/devices/{card}/local_cpulist" for card in self.plan.cards
-        }
+        )  # and the guard holds the GPUs from now on: opening them again takes no time
+        files = {gpu: f"file:/sys/bus/pci/devices/{gpu}/local_cpulist" for gpu in self.plan.gpus}
         read = {
             reading.key: reading.value
             for reading in guard.read(list(files.values()))
             if reading.error is None
         }
-        near = {card: str(read.get(file) or "") for card, file in files.items()}
+        near = {gpu: str(read.get(file) or "") for gpu, file in files.items()}
         self.crew = Crew(self.plan, guard.options.limits, self.ends_s, near)
 
     def run(self) -> None:
@@ -99,7 +97,7 @@ class Burn:
         other programs.
         """
         try:
-            self.crew.open(self.plan.cards)
+            self.crew.open(self.plan.gpus)
             why = self._rounds()
         finally:
             self.crew.end()
@@ -125,7 +123,7 @@ class Burn:
                     return ""
                 if why:
                     for step in self.plan.steps:
-                        self._lack(step, step.cards, why)
+                        self._lack(step, step.gpus, why)
                     return why
                 self._keep(rounds, number + 1)
             rounds, first = rounds + 1, 0
@@ -139,8 +137,8 @@ class Burn:
         if time.monotonic() >= self.ends_s:
             return NOT_RUN
         return (
-            "not run: no card is left to test"
-            if all(card in self.crew.failed for card in self.plan.cards)
+            "not run: no GPU is left to test"
+            if all(gpu in self.crew.failed for gpu in self.plan.gpus)
             else ""
         )
 
@@ -163,13 +161,13 @@ class Burn:
             self.complained = str(error)
 
     def _run_tools(self) -> None:
-        """Run the other programs, once the cards are free of ours; each may take no more than is
+        """Run the other programs, once the GPUs are free of ours; each may take no more than is
         left.
         """
         for number, tool in enumerate(self.plan.tools, len(self.plan.steps) + 1):
             left_s = self.ends_s - time.monotonic()
             present = tools.program(tool.key)
-            why = self._over() or next(iter(self.crew.failed.values()), "")  # these ask all cards
+            why = self._over() or next(iter(self.crew.failed.values()), "")  # these ask all GPUs
             if present and why:
                 self.readings.append(
                     Reading(tool.key, None, Unread(tool.key, "blocked-behind", why), time.time())
@@ -188,7 +186,7 @@ class Burn:
         told = Recording(
             {"made_at": round(time.time(), 3), "engine": self.crew.engine, **meta}, ["burnin:*"]
         )
-        opened = {f"burnin:open({card})": value for card, value in self.crew.opened.items()}
+        opened = {f"burnin:open({gpu})": value for gpu, value in self.crew.opened.items()}
         results = {
             **self.results,
             **{key: worse(self.results.get(key), value) for key, value in opened.items()},
@@ -220,79 +218,79 @@ class Burn:
 
     def _step(self, number: int) -> None:
         step = self.plan.steps[number]
-        cards = self._fit(step, step.cards)
-        if not cards:
+        gpus = self._fit(step, step.gpus)
+        if not gpus:
             return
         self.shown.step(step.name, number + 1, len(self.plan.steps), step.seconds)
-        found = self._together(step, cards)
-        for card in (card for card in cards if card in found):
-            key = key_of(step, card)
-            result = {**found[card], "step": step.name, "kind": step.kind, "hot": step.hot}
+        found = self._together(step, gpus)
+        for gpu in (gpu for gpu in gpus if gpu in found):
+            key = key_of(step, gpu)
+            result = {**found[gpu], "step": step.name, "kind": step.kind, "hot": step.hot}
             self.results[key] = merged(self.results.get(key), result)
         following = self.plan.steps[number + 1 : number + 2]
         if (
             not following or following[0].name != step.name
-        ):  # all cards have had their turn: now it is known who is slow
+        ):  # all GPUs have had their turn: now it is known who is slow
             self._try_again(step.name)
         self._count(f"after:{step.name}")
 
-    def _fit(self, step: Step, cards: Sequence[str]) -> list[str]:
-        """Return those of the cards that can run a step; the others are told as not run."""
+    def _fit(self, step: Step, gpus: Sequence[str]) -> list[str]:
+        """Return those of the GPUs that can run a step; the others are told as not run."""
         fit = []
-        for card in cards:
-            why = self.crew.refusal(step, card)
+        for gpu in gpus:
+            why = self.crew.refusal(step, gpu)
             if why:
-                self._lack(step, [card], why)
+                self._lack(step, [gpu], why)
             else:
-                fit.append(card)
+                fit.append(gpu)
         return fit
 
     def _try_again(self, name: str) -> None:
         """Run what was wrong or slow once more, after a pause where nothing was wrong."""
         doubtful = [(step, self._doubtful(step)) for step in self.plan.steps if step.name == name]
-        doubtful = [(step, cards) for step, cards in doubtful if cards]
+        doubtful = [(step, gpus) for step, gpus in doubtful if gpus]
         if not doubtful or source.caught:
             return
         if all(
-            self.results[key_of(step, card)]["status"] != "fail"
-            for step, cards in doubtful
-            for card in cards
+            self.results[key_of(step, gpu)]["status"] != "fail"
+            for step, gpus in doubtful
+            for gpu in gpus
         ):
             time.sleep(PAUSE_S)
-        for step, cards in doubtful:
-            for card, result in self._together(step, self._fit(step, cards)).items():
-                key = key_of(step, card)
+        for step, gpus in doubtful:
+            for gpu, result in self._together(step, self._fit(step, gpus)).items():
+                key = key_of(step, gpu)
                 if result["status"] in ("stuck", "lost"):
                     self.results[key] = merged(self.results[key], result)
                     continue
                 self.results[key] = tried_again(self.results[key], result)
 
     def _doubtful(self, step: Step) -> list[str]:
-        """Return the cards whose words were wrong, whose product is another, or whose rate is
+        """Return the GPUs whose words were wrong, whose product is another, or whose rate is
         below its floor or the others'.
         """
         found = [result for result in self.results.values() if result.get("step") == step.name]
         alike, hashes = [rates_of(result) for result in found], [_hash(result) for result in found]
-        there = [card for card in step.cards if key_of(step, card) in self.results]
+        there = [gpu for gpu in step.gpus if key_of(step, gpu) in self.results]
         return [
-            card
-            for card in there
-            if self._is_odd(step, card, hashes) or self._is_doubtful(step, card, alike)
+            gpu
+            for gpu in there
+            if self._is_odd(step, gpu, hashes) or self._is_doubtful(step, gpu, alike)
         ]
 
-    def _is_odd(self, step: Step, card: str, hashes: Sequence[str]) -> bool:
-        """Tell whether fewer than most cards got this card's product."""
-        own = _hash(self.results[key_of(step, card)])
+    def _is_odd(self, step: Step, gpu: str, hashes: Sequence[str]) -> bool:
+        """Tell whether fewer than most GPUs got this GPU's product."""
+        own = _hash(self.results[key_of(step, gpu)])
         return (
             bool(own)
-            and card not in self.crew.failed
+            and gpu not in self.crew.failed
             and 2 * hashes.count(own) <= len([each for each in hashes if each])
         )
 
-    def _is_doubtful(self, step: Step, card: str, alike: Sequence[Mapping[str, float]]) -> bool:
-        result = self.results[key_of(step, card)]
-        if card in self.crew.failed or result["status"] == "fail":
-            return card not in self.crew.failed and bool(result.get("mismatches"))
+    def _is_doubtful(self, step: Step, gpu: str, alike: Sequence[Mapping[str, float]]) -> bool:
+        result = self.results[key_of(step, gpu)]
+        if gpu in self.crew.failed or result["status"] == "fail":
+            return gpu not in self.crew.failed and bool(result.get("mismatches"))
         for label, rate in rates_of(result).items():
             usual = middle(other[label] for other in alike if label in other)
             floor = next(
@@ -302,55 +300,55 @@ class Burn:
                 return True
         return False
 
-    def _together(self, step: Step, cards: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Let these cards run a test at once, and watch all that it loads; return each result."""
-        peers = [step.to[card] for card in cards if card in step.to]
-        loaded = {card: Samples(card) for card in {*cards, *peers, *step.options.get("cards", ())}}
+    def _together(self, step: Step, gpus: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Let these GPUs run a test at once, and watch all that it loads; return each result."""
+        peers = [step.to[gpu] for gpu in gpus if gpu in step.to]
+        loaded = {gpu: Samples(gpu) for gpu in {*gpus, *peers, *step.options.get("cards", ())}}
         sampled_s = time.monotonic()
 
-        def each_turn(card: str, line: Mapping[str, Any]) -> None:
+        def each_turn(gpu: str, line: Mapping[str, Any]) -> None:
             nonlocal sampled_s
-            if card:
-                self._show(step, card, line)
+            if gpu:
+                self._show(step, gpu, line)
             elif time.monotonic() >= sampled_s + SAMPLE_S:
                 sampled_s = time.monotonic()
                 self._sample(step, loaded)
 
-        found, gone = self.crew.run(step, cards, each_turn)
-        for card in found:
-            found[card]["load"] = loaded[card].told()
-        for card, why in gone.items():
-            key = key_of(step, card)
+        found, gone = self.crew.run(step, gpus, each_turn)
+        for gpu in found:
+            found[gpu]["load"] = loaded[gpu].told()
+        for gpu, why in gone.items():
+            key = key_of(step, gpu)
             if (
                 key in self.results and why != self.crew.cut
             ):  # what an earlier round found stands where the time is over
                 self.results[key] = merged(self.results[key], {"status": "unknown", "text": why})
-            self._lack(step, [card], why)
+            self._lack(step, [gpu], why)
         return found
 
-    def _show(self, step: Step, card: str, line: Mapping[str, Any]) -> None:
+    def _show(self, step: Step, gpu: str, line: Mapping[str, Any]) -> None:
         rate = " ".join(
             f"{value:g} {name}" for name, value in line.items() if name.endswith(("tflops", "gbps"))
         )
         self.shown.update(
-            self.plan.labels.get(card, card),
+            self.plan.labels.get(gpu, gpu),
             test=step.name,
             rate=rate or str(line.get("pattern", "")),
         )
 
-    def _lack(self, step: Step, cards: Sequence[str], why: str) -> None:
-        for card in cards:
-            key = key_of(step, card)
+    def _lack(self, step: Step, gpus: Sequence[str], why: str) -> None:
+        for gpu in gpus:
+            key = key_of(step, gpu)
             if key not in self.results:
                 self.lacks.setdefault(key, Unread(key, "blocked-behind", why))
 
     def _sample(self, step: Step, loaded: Mapping[str, Samples]) -> None:
-        """Ask NVML how the loaded cards are, and the kernel what it has to say."""
-        found = self.guard.read([key for card in loaded for key in keys(card)] + [TAIL])
-        for card, samples in loaded.items():
+        """Ask NVML how the loaded GPUs are, and the kernel what it has to say."""
+        found = self.guard.read([key for gpu in loaded for key in keys(gpu)] + [TAIL])
+        for gpu, samples in loaded.items():
             samples.add(found)
             watts = samples.newest("power_w")
-            label = self.plan.labels.get(card, card)
+            label = self.plan.labels.get(gpu, gpu)
             self.shown.update(
                 label,
                 test=step.name,
@@ -360,7 +358,7 @@ class Burn:
         self._log(found, step.name)
 
     def _log(self, found: Sequence[Reading], name: str) -> None:
-        """Keep what the driver logged, and anybody of these cards; and of each test that somebody
+        """Keep what the driver logged, and anybody of these GPUs; and of each test that somebody
         looked. Where more came than is kept, or once nobody could look, the test is unread: what
         the rest said is not known.
         """
@@ -389,7 +387,7 @@ class Burn:
 
     def _matters(self, line: str) -> bool:
         return bool(DRIVERS.search(line)) or any(
-            card.rsplit(".", 1)[0] in line.lower() for card in self.plan.cards
+            gpu.rsplit(".", 1)[0] in line.lower() for gpu in self.plan.gpus
         )
 
     def _count(self, phase: str) -> None:
@@ -409,9 +407,9 @@ class Burn:
 
 
 def burn(load: Load, children: Mapping[str, source.Child], options: Options) -> Recording:
-    """Burn this machine's cards in and return what was found; called in the scan's own process."""
+    """Burn this machine's GPUs in and return what was found; called in the scan's own process."""
     guard = Guard(children, options, lambda _key, _seconds: None)
-    labels = [load.plan.labels.get(card, card) for card in load.plan.cards]
+    labels = [load.plan.labels.get(gpu, gpu) for gpu in load.plan.gpus]
     work = Burn(
         load,
         guard,
@@ -428,13 +426,11 @@ def _hash(result: Mapping[str, Any]) -> str:
     return str((result.get("numbers") or {}).get("got", ""))
 
 
-def _counting(known: Recording, cards: Sequence[str]) -> list[str]:
+def _counting(known: Recording, gpus: Sequence[str]) -> list[str]:
     """Return the counters' keys: those that a scan reads twice, and those of memory errors."""
     errors = [
         key for key in known.keys() if key.startswith("nvml:") and key[5:].split("(")[0] in COUNTS
     ]
     return [
-        key
-        for key in [*errors, *again(known)]
-        if key in known and any(card in key for card in cards)
+        key for key in [*errors, *again(known)] if key in known and any(gpu in key for gpu in gpus)
     ]

@@ -1,4 +1,4 @@
-"""What is asked of a card while it is loaded, once a second, and what is kept of the answers;
+"""What is asked of a GPU while it is loaded, once a second, and what is kept of the answers;
 pure.
 """
 
@@ -33,12 +33,12 @@ CALLS = {
 
 
 def keys(address: str) -> list[str]:
-    """Return the readings that make one sample of a card."""
+    """Return the readings that make one sample of a GPU."""
     return [f"nvml:{call.format(address)}" for call in CALLS.values()]
 
 
 class Samples:
-    """The samples of one card during one test."""
+    """The samples of one GPU during one test."""
 
     def __init__(self, address: str) -> None:
         self._names = dict(zip(keys(address), CALLS, strict=True))
@@ -46,7 +46,7 @@ class Samples:
         self._lacks: dict[str, tuple[str, str]] = {}
 
     def add(self, readings: Sequence[Reading]) -> None:
-        """Keep those of *readings* that are this card's."""
+        """Keep those of *readings* that are this GPU's."""
         for reading in readings:
             name = self._names.get(reading.key)
             if name and reading.error is not None:

@@ -1,4 +1,4 @@
-"""One worker of the burn-in as the parent sees it: a process a card, asked a test a line, never
+"""One worker of the burn-in as the parent sees it: a process a GPU, asked a test a line, never
 waited for in vain.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from gpuscan.live import process as source
 
-GRACE_S = 5.0  # from SIGTERM to SIGKILL: a worker frees its card within three
+GRACE_S = 5.0  # from SIGTERM to SIGKILL: a worker frees its GPU within three
 DEATH_S = 0.5  # to be gone after that
 MOST_COMPLAINTS = 4096
 
@@ -163,9 +163,9 @@ def _obey() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment: whole cards; our own package, no cache left behind."""
+    """Return the environment: whole GPUs; our own package, no cache left behind."""
     path = os.pathsep.join(part for part in sys.path if part)
-    return {**source.whole_cards(os.environ), "CUDA_CACHE_DISABLE": "1", "PYTHONPATH": path}
+    return {**source.whole_gpus(os.environ), "CUDA_CACHE_DISABLE": "1", "PYTHONPATH": path}
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

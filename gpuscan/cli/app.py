@@ -49,7 +49,7 @@ def run(
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = 0,
 ) -> None:
-    """Scan this node once, exercise its cards where --level asks for it, and judge it."""
+    """Scan this node once, exercise its GPUs where --level asks for it, and judge it."""
     from gpuscan.burnin.request import wished
     from gpuscan.cli import commands
     from gpuscan.cli.output import Shown, report_files

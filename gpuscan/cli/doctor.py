@@ -39,7 +39,7 @@ GAINS = {
     (
         "PCI devices",
         "no-permission",
-    ): "run as root: what a card's VPD tells (serial and part number) is for root alone",
+    ): "run as root: what a GPU's VPD tells (serial and part number) is for root alone",
     ("DMI", "no-permission"): "run as root: serial numbers in DMI are for root alone",
     ("DMI", "not-found"): "this machine or container gives no DMI names",
     ("NVML", "no-permission"): "run as root, or give the container the device files (--gpus all)",
@@ -119,7 +119,7 @@ def _warnings(recording: Recording) -> Iterable[str]:
         yield f"the package {name} {version} shadows nvidia-ml-py: {cure}"
     node: Any = collectors.node(recording)
     if not is_unread(node.gpus) and not node.gpus:
-        yield "no NVIDIA card is on PCI"
+        yield "no NVIDIA GPU is on PCI"
     log = node.kernel_log
     if not is_unread(log) and not is_unread(log.whole) and not log.whole:
         yield f"the kernel log reaches back to {log.covered_from_s:.0f} s after boot only"

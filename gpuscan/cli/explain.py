@@ -18,16 +18,16 @@ KINDS = {"xid": "Xid", "sxid": "SXid", "dcgm": "DCGM code"}
 PREFIXES = ("ROBUST_CHANNEL_", "NVSWITCH_ERR_", "DCGM_FR_")
 WIDTH, MARGIN = 80, 12
 STATES = {
-    "mapped": "where the driver wants no recovery of the card any more, it is history",
+    "mapped": "where the driver wants no recovery of the GPU any more, it is history",
     "unmapped": "the driver sets no recovery action for it: only a reset or a boot ends it",
-    "none": "says nothing of the card's state by itself",
+    "none": "says nothing of the GPU's state by itself",
 }
 FLAGS = {
-    "remap_failed": "the card's row remap failure flag is {}set",
+    "remap_failed": "the GPU's row remap failure flag is {}set",
     "remap_pending": "a row remap is {}pending",
-    "sram_threshold": "the card's SRAM threshold flag is {}set",
-    "lost": "the card is {}lost",
-    "needs_reset": "the card does {}refuse to work until a reset",
+    "sram_threshold": "the GPU's SRAM threshold flag is {}set",
+    "lost": "the GPU is {}lost",
+    "needs_reset": "the GPU does {}refuse to work until a reset",
 }
 
 
@@ -252,7 +252,7 @@ def _companion(wanted: Mapping[str, Any]) -> str:
     names = _or([_called(id_) for id_ in wanted["entries"]])
     when = {"before": "before it", "after": "after it", "any": "before or after it"}[wanted["when"]]
     to = f" with value {_or(wanted['to'])}" if "to" in wanted else ""
-    part = " on the same card" if wanted.get("same_part") else ""
+    part = " on the same GPU" if wanted.get("same_part") else ""
     return f"{names}{to} came{part} within {_span(wanted['within_s'])} {when}"
 
 
@@ -284,7 +284,7 @@ SAID: dict[str, Callable[[Any], str]] = {
     "severity": lambda wanted: f"the line says {_or(wanted)}",
     "branch_at_least": lambda wanted: f"the driver is {wanted} or newer",
     "branch_below": lambda wanted: f"the driver is older than {wanted}",
-    "architecture": lambda wanted: f"the card is of {_or([word.capitalize() for word in wanted])}",
+    "architecture": lambda wanted: f"the GPU is of {_or([word.capitalize() for word in wanted])}",
     "companion": _companion,
     "state": _state,
     "recurred": _recurred,

@@ -65,7 +65,7 @@ def render(recording: Recording, format_: str, width: int = 0) -> str:
         Parts("disk", node.disks, DISK_COLUMNS, _disks(node)),
     )
     if format_ == "json":
-        # a list that could not be read is null: no cards and no answer are not the same
+        # a list that could not be read is null: no GPUs and no answer are not the same
         lists = {f"{one.kind}s": None if is_unread(one.listed) else one.rows for one in parts}
         return (
             json.dumps(

@@ -105,7 +105,7 @@ Gpus = Annotated[
     typer.Option(
         "--gpus",
         metavar="LIST",
-        help="judge these cards only: slot, address, UUID, serial",
+        help="judge these GPUs only: slot, address, UUID, serial",
         callback=given("--gpus"),
     ),
 ]
@@ -171,7 +171,7 @@ Level = Annotated[
     typer.Option(
         "--level",
         metavar="L",
-        help="passive only reads; quick (2 min), medium (9 min), long (90 min) load the cards",
+        help="passive only reads; quick (2 min), medium (9 min), long (90 min) load the GPUs",
     ),
 ]
 Duration = Annotated[
@@ -193,7 +193,7 @@ Checkpoint = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="load the cards although other programs compute on them")
+    bool, typer.Option("--force", help="load the GPUs although other programs compute on them")
 ]
 Root = Annotated[
     str,

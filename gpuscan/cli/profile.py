@@ -75,7 +75,7 @@ def profile_capture(
 
     if recordings and level != "passive":
         raise UsageError(
-            f"--level {level} exercises this machine's cards, and --from names recordings: leave one of them out"
+            f"--level {level} exercises this machine's GPUs, and --from names recordings: leave one of them out"
         )
     wish = wished(level, "", "", force=force)
     raise typer.Exit(

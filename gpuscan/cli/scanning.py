@@ -61,11 +61,11 @@ def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
     for folder in (machine.root, machine.driver_root):
         if folder and not os.path.isdir(folder):
             raise UsageError(f"{folder}: no such folder")
-    names = judging.cards_named(want.gpus) if want and want.gpus else []
-    cards = (
+    names = judging.gpus_named(want.gpus) if want and want.gpus else []
+    gpus = (
         tuple(names) if all(":" in name for name in names) else ()
     )  # whoever is named otherwise must be looked for
-    request = Request(machine.root, machine.driver_root, machine.scan_s(), cards, machine.cables)
+    request = Request(machine.root, machine.driver_root, machine.scan_s(), gpus, machine.cables)
     scanner = machine.scanner
     if scanner is not None and scanner.request != request:
         scanner.cancel()

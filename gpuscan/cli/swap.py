@@ -166,7 +166,7 @@ def verify(
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = 0,
 ) -> None:
-    """Judge the node beside what it was when the swap began, and exercise its cards; only a pass
+    """Judge the node beside what it was when the swap began, and exercise its GPUs; only a pass
     lifts the hold.
 
     The level is quick where the burn-in is installed (extra `burnin`), else passive.

@@ -39,7 +39,7 @@ def again(known: Recording) -> list[str]:
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what is read anew after a burn-in: the kernel log, and what the cards say of
+    """Return what is read anew after a burn-in: the kernel log, and what the GPUs say of
     themselves.
     """
     return [key for key in log.scope() if key in known] + gpu.after_load(known)
@@ -50,11 +50,11 @@ def notes(recording: Recording) -> list[str]:
     return log.notes(recording) + _on_engine(recording) + _resumed(recording)
 
 
-CALIBRATED = ("sm_90a",)  # the kernels that have been run and timed on real cards
+CALIBRATED = ("sm_90a",)  # the kernels that have been run and timed on real GPUs
 
 
 def _on_engine(recording: Recording) -> list[str]:
-    """Say by what a node's cards were exercised, and where nobody knows yet how fast that should
+    """Say by what a node's GPUs were exercised, and where nobody knows yet how fast that should
     be.
     """
     engine = recording.meta.get("engine")
@@ -64,7 +64,7 @@ def _on_engine(recording: Recording) -> list[str]:
     new = (
         ""
         if code in CALIBRATED
-        else "; on such cards these kernels have not been timed yet, nor run by their authors"
+        else "; on such GPUs these kernels have not been timed yet, nor run by their authors"
     )
     return [
         f"exercised at level {recording.meta.get('level')} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"

@@ -1,4 +1,4 @@
-"""The burn-in's readings made into records: one a test and card, beside what the other cards did
+"""The burn-in's readings made into records: one a test and GPU, beside what the other GPUs did
 in the same test.
 """
 
@@ -11,7 +11,7 @@ from gpuscan.burnin.merging import tries
 from gpuscan.burnin.rates import middle
 from gpuscan.burnin.tools import programs as tools
 from gpuscan.burnin.watching import REASONS
-from gpuscan.collectors import card as card_table
+from gpuscan.collectors import gpu_facts
 from gpuscan.collectors.reading import Sources, count, names, parsed, take
 from gpuscan.model import READING_KINDS, Amount, BurnTest, Gpu, Load, Rate, Unread, Word, is_unread
 from gpuscan.recording import Reading, Recording
@@ -32,7 +32,7 @@ ALONE = (
     "pulse",
     "memory",
     "hbm",
-)  # what goes through the card's own arithmetic and memory only
+)  # what goes through the GPU's own arithmetic and memory only
 MEASURED = ("stress", "hbm", "pcie", "peer", "nccl")
 GRAVE = (
     "lost",
@@ -44,12 +44,12 @@ GRAVE = (
 )  # a counter that should be there
 ENDED = {"stuck": "stuck", "lost": "lost"}
 NODE = "node"
-ONE: Any = Unread("", "not-recorded", "there is no other card to compare with")
+ONE: Any = Unread("", "not-recorded", "there is no other GPU to compare with")
 SAMPLED = dict.fromkeys(REASONS, "reasons") | dict.fromkeys(
     ("sm_active", "tensor_active", "dram_active"), "gpm"
 )
 SAMPLED |= {"most_power_w": "power_w", "slowed": "reasons"}
-OF_THE_CARD = {
+OF_THE_GPU = {
     "load.slowdown_c": "temperature.slowdown_c",
     "load.memory_max_c": "temperature.memory_max_c",
     "load.limit_w": "power.limit_w",
@@ -66,7 +66,7 @@ class Planned(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One `burnin:` reading taken apart: the test's name, the card's address, the peer's, and the
+    """One `burnin:` reading taken apart: the test's name, the GPU's address, the peer's, and the
     reading.
     """
 
@@ -85,15 +85,17 @@ def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
     if is_unread(plan):
         return plan
     rows = list(_rows(recording, plan.keys))
-    cards = {} if is_unread(gpus) else {gpu.address: gpu for gpu in gpus}
-    found = [_test(row, cards, _grown(recording, row), _logged(recording, row)) for row in rows]
+    by_address = {} if is_unread(gpus) else {gpu.address: gpu for gpu in gpus}
+    found = [
+        _test(row, by_address, _grown(recording, row), _logged(recording, row)) for row in rows
+    ]
     for row, test in zip(rows, found, strict=True):
         path = f"tests[{test.label}]"
         sources[path] = (row.reading.key,)
-        for name, fact in OF_THE_CARD.items():
-            sources[f"{path}.{name}"] = sources.get(f"gpus[{test.card}].{fact}", ())
+        for name, fact in OF_THE_GPU.items():
+            sources[f"{path}.{name}"] = sources.get(f"gpus[{test.gpu}].{fact}", ())
     own = [
-        _beside(test._replace(wrong_beside=wrong_beside(test, found)), row, found, rows, cards)
+        _beside(test._replace(wrong_beside=wrong_beside(test, found)), row, found, rows, by_address)
         for row, test in zip(rows, found, strict=True)
     ]
     others = tools.keyed(recording, () if is_unread(gpus) else gpus, plan.tools)
@@ -121,30 +123,30 @@ def _rows(recording: Recording, planned: Sequence[str]) -> Iterator[Row]:
             )
 
 
-def _test(row: Row, cards: Mapping[str, Gpu], grown: Any, logged: Any) -> BurnTest:
-    """Make one record without what the other cards did."""
+def _test(row: Row, gpus: Mapping[str, Gpu], grown: Any, logged: Any) -> BurnTest:
+    """Make one record without what the other GPUs did."""
     value: Any = row.reading.value if row.reading.error is None else row.reading.error
     if not is_unread(value) and not (isinstance(value, dict) and value.get("status") in STATUSES):
         value = Unread(row.reading.key, "garbled", f"makes no sense: {value!r:.80}")
     kind = KINDS.get(row.name, row.name.split("-")[0])
-    label, to = (cards[place].label if place in cards else place for place in (row.address, row.to))
+    label, to = (gpus[place].label if place in gpus else place for place in (row.address, row.to))
     label = label if label and kind != "nccl" else NODE
     named = f"{label} {row.name}{f' {to}' if to else ''}"
     place: dict[str, Any] = {
         "label": named,
         "address": "" if kind == "nccl" else row.address,
         "kind": kind,
-        "card": label,
+        "gpu": label,
         "to": to,
     }
     if is_unread(value):
         rest = [name for name in BurnTest._fields if name not in place]
         unread: dict[str, Any] = dict.fromkeys(rest, value)
         return BurnTest(**place, **unread)
-    return BurnTest(**place, **_facts(value, row, cards), grown=grown, logged=logged)
+    return BurnTest(**place, **_facts(value, row, gpus), grown=grown, logged=logged)
 
 
-def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict[str, Any]:
+def _facts(value: Mapping[str, Any], row: Row, gpus: Mapping[str, Gpu]) -> dict[str, Any]:
     """Return what a result tells; where its detector did not prove itself nothing was seen, right
     or wrong.
     """
@@ -159,7 +161,7 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
         {} if again.get("status") in ("unknown", "skip") else again
     )  # what its detector did not prove tells nothing
     kind = str(value.get("kind", ""))
-    gpu = cards.get(row.address)
+    gpu = gpus.get(row.address)
 
     def told(name: str, parse: Callable[[Any], Any]) -> Any:
         if bad is not None:
@@ -195,7 +197,7 @@ def _facts(value: Mapping[str, Any], row: Row, cards: Mapping[str, Gpu]) -> dict
 
 def _pending(gpu: Gpu | None, key: str) -> Any:
     if gpu is None:
-        return Unread(key, "not-found", "the card is not listed")
+        return Unread(key, "not-found", "the GPU is not listed")
     return (
         _judged_there(gpu.remapped_rows)
         if is_unread(gpu.remapped_rows)
@@ -204,7 +206,7 @@ def _pending(gpu: Gpu | None, key: str) -> Any:
 
 
 def _judged_there(fact: Any) -> Any:
-    """Return a card's own fact; one that this card does not have is told and judged with the card,
+    """Return a GPU's own fact; one that this GPU does not have is told and judged with the GPU,
     and lacks nothing here.
     """
     return (
@@ -232,7 +234,7 @@ def _words(value: Any) -> tuple[Word, ...]:
 
 
 def _load(value: Any, key: str, gpu: Gpu | None) -> Any:
-    """Make the record of what was sampled, beside the card's own limits."""
+    """Make the record of what was sampled, beside the GPU's own limits."""
     if not isinstance(value, dict):
         return Unread(key, "not-recorded", "nothing was sampled meanwhile")
     lacks: dict[str, Any] = value.get("lacks") or {}
@@ -250,8 +252,8 @@ def _load(value: Any, key: str, gpu: Gpu | None) -> Any:
 
 
 def _own(gpu: Gpu | None, key: str) -> dict[str, Any]:
-    """Return what the card says of itself beside what is sampled."""
-    lost: Any = Unread(key, "not-found", "the card is not listed")
+    """Return what the GPU says of itself beside what is sampled."""
+    lost: Any = Unread(key, "not-found", "the GPU is not listed")
     if gpu is None:
         return dict.fromkeys(("slowdown_c", "memory_max_c", "limit_w"), lost)
     heat, power, pcie = gpu.temperature, gpu.power, gpu.pcie
@@ -271,7 +273,7 @@ def _own(gpu: Gpu | None, key: str) -> dict[str, Any]:
 
 def _silent(name: str, lacks: Mapping[str, Any], key: str, own: Mapping[str, Any]) -> Any:
     """Return why a sampled value is not there: what NVML answered instead, all through the test;
-    no lack if the card has none.
+    no lack if the GPU has none.
     """
     asked = SAMPLED.get(name, name)
     kind, text = lacks.get(asked, ("not-recorded", "it was not sampled"))
@@ -285,13 +287,13 @@ def _beside(
     row: Row,
     found: Sequence[BurnTest],
     rows: Sequence[Row],
-    cards: Mapping[str, Gpu],
+    gpus: Mapping[str, Gpu],
 ) -> BurnTest:
-    """Add what the node's cards did in the same test: medians, and the hash that most of them got."""
+    """Add what the node's GPUs did in the same test: medians, and the hash that most of them got."""
     alike = [
         other
         for other, its in zip(found, rows, strict=True)
-        if its.name == row.name and _same_model(row, its, cards)
+        if its.name == row.name and _same_model(row, its, gpus)
     ]
     if len(alike) < 2 or is_unread(test.ended):
         return test
@@ -322,13 +324,13 @@ def _beside(
 
 
 def wrong_beside(test: BurnTest, found: Sequence[BurnTest]) -> int:
-    """Return in how many other tests of this card alone words were wrong, but for those in which
+    """Return in how many other tests of this GPU alone words were wrong, but for those in which
     it told of a memory error.
     """
     others = [
         other
         for other in found
-        if other.card == test.card and other.label != test.label and other.kind in ALONE
+        if other.gpu == test.gpu and other.label != test.label and other.kind in ALONE
     ]
     wrong = [other for other in others if not is_unread(other.mismatches) and other.mismatches]
     told = [
@@ -338,9 +340,9 @@ def wrong_beside(test: BurnTest, found: Sequence[BurnTest]) -> int:
     return sum(GROUPED["uncorrected_volatile"] not in labels for labels in told)
 
 
-def _same_model(row: Row, other: Row, cards: Mapping[str, Gpu]) -> bool:
+def _same_model(row: Row, other: Row, gpus: Mapping[str, Gpu]) -> bool:
     models = [
-        cards[place.address].device_id if place.address in cards else "" for place in (row, other)
+        gpus[place.address].device_id if place.address in gpus else "" for place in (row, other)
     ]
     return str(models[0]) == str(models[1])
 
@@ -356,7 +358,7 @@ def _usual(label: str, alike: Sequence[BurnTest]) -> float:
 
 
 def _grown(recording: Recording, row: Row) -> Any:
-    """Return the error counters of the card that rose in this test, by how much; Unread where one
+    """Return the error counters of the GPU that rose in this test, by how much; Unread where one
     of them was not read.
     """
     sums: dict[str, int] = {}
@@ -364,9 +366,9 @@ def _grown(recording: Recording, row: Row) -> Any:
         newest = take(recording, key, parse)
         if is_unread(newest) and newest.kind in GRAVE and not key.startswith("file:"):
             return newest
-        if is_unread(newest) and label in EVERY_CARD_COUNTS:
+        if is_unread(newest) and label in EVERY_GPU_COUNTS:
             return newest._replace(
-                kind="not-recorded", text=f"this card or driver counts no {label}"
+                kind="not-recorded", text=f"this GPU or driver counts no {label}"
             )
         readings = [reading for reading in recording.all(key) if reading.error is None]
         for before, after in pairwise(readings):
@@ -382,11 +384,11 @@ def _grown(recording: Recording, row: Row) -> Any:
 
 
 def _counters(address: str) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
-    """Yield the name, key and parser of each error counter of a card."""
-    words = {ask.fact: ask for group in card_table.GROUPS for ask in group.asks}
+    """Yield the name, key and parser of each error counter of a GPU."""
+    words = {ask.fact: ask for group in gpu_facts.GROUPS for ask in group.asks}
     for fact, label in GROUPED.items():
         yield label, words[fact].key(address), words[fact].parse
-    rows = next(ask for ask in card_table.OWN if ask.fact == "remapped_rows")
+    rows = next(ask for ask in gpu_facts.OWN if ask.fact == "remapped_rows")
     yield (
         "rows remapped after uncorrectable errors",
         rows.key(address),
@@ -397,7 +399,7 @@ def _counters(address: str) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
         rows.key(address),
         lambda value: rows.parse(value).correctable,
     )
-    for asks in card_table.LINK_ASKS:
+    for asks in gpu_facts.LINK_ASKS:
         for ask in asks:
             if ask.fact in LINKED:
                 yield LINKED[ask.fact], ask.key(address), ask.parse
@@ -410,7 +412,7 @@ GROUPED = {
     "fatal": "fatal PCIe errors",
     "nonfatal": "non-fatal PCIe errors",
 }
-EVERY_CARD_COUNTS = (
+EVERY_GPU_COUNTS = (
     "uncorrectable ECC errors",
     "PCIe replays",
 )  # of those that are worth a burn-in
@@ -422,7 +424,7 @@ LINKED = {
 
 
 def _logged(recording: Recording, row: Row) -> Any:
-    """Return what the kernel logged of the card during this test; without that Unread where nobody
+    """Return what the kernel logged of the GPU during this test; without that Unread where nobody
     looked, or not at all of it.
 
     A corrected PCIe error is counted, and is no fault.

@@ -1,4 +1,4 @@
-"""A card's link as the kernel (sysfs) or lspci sees it: a card that NVML has lost may still be
+"""A GPU's link as the kernel (sysfs) or lspci sees it: a GPU that NVML has lost may still be
 looked at from there.
 """
 
@@ -34,7 +34,7 @@ def _file(address: str, name: str) -> str:
 
 
 def link(recording: Recording, address: str) -> BusLink:
-    """Make the record: from sysfs where that was read, else from lspci; one that sees a card dead
+    """Make the record: from sysfs where that was read, else from lspci; one that sees a GPU dead
     is believed.
     """
     shown: Any = offered(recording, block_key(address), text)
@@ -91,7 +91,7 @@ def _lanes(value: Any) -> Any:
 
 
 def _widths(recording: Recording, address: str, shown: str) -> tuple[Any, Any]:
-    """Return lanes in use, and whether both ends have more: a card in a narrower slot is as wide
+    """Return lanes in use, and whether both ends have more: a GPU in a narrower slot is as wide
     as it can be.
     """
     found = {name: (int(lanes), bool(less)) for name, lanes, less in WIDTH.findall(shown)}
@@ -106,7 +106,7 @@ def _widths(recording: Recording, address: str, shown: str) -> tuple[Any, Any]:
 
 
 def _above(recording: Recording, address: str) -> int:
-    """Return the lanes of the slot, which the bridge above the card tells; 0 where that is not
+    """Return the lanes of the slot, which the bridge above the GPU tells; 0 where that is not
     known.
     """
     way: Any = offered(

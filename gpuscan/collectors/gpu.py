@@ -1,9 +1,9 @@
-"""The cards: found on PCI, asked through NVML one by one, each named by the slot it sits in."""
+"""The GPUs: found on PCI, asked through NVML one by one, each named by the slot it sits in."""
 
 import re
 from typing import Any
 
-from gpuscan.collectors import bus, card
+from gpuscan.collectors import bus, gpu_facts
 from gpuscan.collectors.kernel import INIT, NVML_COUNT, UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, take, text
@@ -13,23 +13,23 @@ from gpuscan.recording import Recording
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
 TOLD = (
-    "import:cards"  # the cards that an imported text speaks of; by index where it gives no address
+    "import:cards"  # the GPUs that an imported text speaks of; by index where it gives no address
 )
 NVIDIA = "10DE"
 UNTOLD: Any = Unread("", "not-found", "the kernel log was not asked")  # log.facts fills it in
-CALLS = tuple(ask for ask in card.EVERY if not ask.call.startswith("/"))
-FILES = tuple(ask for ask in card.EVERY if ask.call.startswith("/"))
+CALLS = tuple(ask for ask in gpu_facts.EVERY if not ask.call.startswith("/"))
+FILES = tuple(ask for ask in gpu_facts.EVERY if ask.call.startswith("/"))
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the PCI listing, then each device's identity, then each NVIDIA card's keys, suspects
+    """Return the PCI listing, then each device's identity, then each NVIDIA GPU's keys, suspects
     last.
     """
     keys = [f"dir:{PCI}", f"dir:{SLOTS}", "dir:/dev"]
     keys += [f"file:{SLOTS}/{slot}/address" for slot in _listed(known, f"dir:{SLOTS}")]
     keys += [f"file:{PCI}/{device}/uevent" for device in _listed(known, f"dir:{PCI}")]
     if f"dir:{PCI}" not in known or not all(key in known for key in keys):
-        return keys  # NVML is asked card by card, so the cards must be known first
+        return keys  # NVML is asked GPU by GPU, so the GPUs must be known first
     found = _on_pci(known)
     for address in () if is_unread(found) else found:
         keys += [f"link:{PCI}/{address}", f"file:/proc/driver/nvidia/gpus/{address}/information"]
@@ -61,19 +61,21 @@ def scope() -> list[str]:
         "nvml:nvmlDeviceGetHandleByIndex(*)",
         _handle("*"),
     ]
-    return found + [ask.key("*") for ask in card.EVERY]
+    return found + [ask.key("*") for ask in gpu_facts.EVERY]
 
 
 def again(known: Recording) -> list[str]:
-    """Return the counters of the cards that are read a second time, those of one call together."""
-    return [ask.key(address) for address in _addresses(known) for ask in card.EVERY if ask.twice]
+    """Return the counters of the GPUs that are read a second time, those of one call together."""
+    return [
+        ask.key(address) for address in _addresses(known) for ask in gpu_facts.EVERY if ask.twice
+    ]
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what of the cards is read anew after a burn-in: all but what shows that they have
+    """Return what of the GPUs is read anew after a burn-in: all but what shows that they have
     just been loaded.
     """
-    asks = [ask for ask in card.EVERY if ask.fact not in card.OF_THE_MOMENT]
+    asks = [ask for ask in gpu_facts.EVERY if ask.fact not in gpu_facts.OF_THE_MOMENT]
     keys = [
         key
         for address in _addresses(known)
@@ -105,7 +107,7 @@ def _identity(value: Any) -> dict[str, str]:
 
 def _on_pci(recording: Recording) -> Any:
     """Return the addresses of NVIDIA's display and 3D controllers (class 03), or Unread: one
-    unread device hides a card.
+    unread device hides a GPU.
     """
     devices = take(recording, f"dir:{PCI}", names)
     if is_unread(devices):
@@ -152,7 +154,7 @@ def device_minors(recording: Recording, sources: Sources) -> Any:
 
 
 def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
-    """Make the cards' records, in the order of their addresses; Unread where neither PCI nor NVML
+    """Make the GPUs' records, in the order of their addresses; Unread where neither PCI nor NVML
     lists them.
     """
     found = _on_pci(recording)
@@ -169,19 +171,19 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
         sources["gpus"] = (*sources["gpus"], TOLD)
     if is_unread(found):
         return found
-    cards = [_card(recording, address, driver) for address in sorted(found)]
-    labels = [gpu.label for gpu in cards]
+    gpus = [_gpu(recording, address, driver) for address in sorted(found)]
+    labels = [gpu.label for gpu in gpus]
     named = [
-        gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in cards
+        gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in gpus
     ]
     for gpu in named:
         _book(gpu, sources)
     return tuple(named)
 
 
-def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
+def _gpu(recording: Recording, address: str, driver: Driver) -> Gpu:
     uevent = f"file:{PCI}/{address}/uevent"
-    answers = card.facts(recording, address)
+    answers = gpu_facts.facts(recording, address)
     slot = _physical_slot(recording, address)
     return Gpu(
         address=address,
@@ -199,7 +201,7 @@ def _card(recording: Recording, address: str, driver: Driver) -> Gpu:
 
 
 def _device_id(value: Any) -> Any:
-    """`PCI_ID=10DE:2335` is 10de:2335; lspci may name a card without its number."""
+    """`PCI_ID=10DE:2335` is 10de:2335; lspci may name a GPU without its number."""
     found = _identity(value)["PCI_ID"].lower()
     return (
         Unread("", "not-recorded", "lspci names no device id here")
@@ -209,9 +211,9 @@ def _device_id(value: Any) -> Any:
 
 
 def _label(answers: dict[str, Any], slot: Any, address: str) -> str:
-    """Name a card by the module number on its board, else by the chassis slot, else by its address.
+    """Name a GPU by the module number on its board, else by the chassis slot, else by its address.
 
-    Only boards of SXM modules number them so that it helps; a PCIe card says so in its name.
+    Only boards of SXM modules number them so that it helps; a PCIe GPU says so in its name.
     """
     module, name = answers["module_id"], answers["name"]
     if (
@@ -239,7 +241,7 @@ def _physical_slot(recording: Recording, address: str) -> Any:
 
 
 def _access(recording: Recording, address: str, driver: Driver) -> Any:
-    """Tell whether the driver can talk to the card: by its handle, then by what its calls
+    """Tell whether the driver can talk to the GPU: by its handle, then by what its calls
     answered.
     """
     handle = recording.get(_handle(address))
@@ -247,7 +249,7 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
         return handle if not is_unread(driver.access) and driver.access == "ok" else driver.access
     if is_unread(handle):
         if driver.access == "timed-out" and handle.kind == "blocked-behind":
-            return handle  # another card made NVML hang: this one was never asked
+            return handle  # another GPU made NVML hang: this one was never asked
         if driver.access != "ok":
             return driver.access
         if handle.kind == "not-found" or handle.code in (6, 28):
@@ -268,7 +270,7 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
     if handle is not True:
         return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
     # of an older recording a call may be missing that was not known then: that is one fact unread,
-    # not a silent card
+    # not a silent GPU
     answers = [recording.get(key) for ask in CALLS if (key := ask.key(address)) in recording]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):
@@ -278,7 +280,7 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
 
 
 def _hidden(recording: Recording, address: str) -> bool:
-    """Tell whether the kernel drives the card but this container does not show it: its device file
+    """Tell whether the kernel drives the GPU but this container does not show it: its device file
     is missing.
     """
     minor = take(recording, f"file:/proc/driver/nvidia/gpus/{address}/information", _minor)
@@ -295,11 +297,11 @@ def _minor(value: Any) -> int:
 
 
 def _book(gpu: Gpu, sources: Sources) -> None:
-    """Name the readings behind each fact of a card."""
+    """Name the readings behind each fact of a GPU."""
     path, address = f"gpus[{gpu.label}]", gpu.address
     uevent = f"file:{PCI}/{address}/uevent"
     sources[f"{path}.device_id"] = sources[f"{path}.kernel_driver"] = (uevent,)
     sources[f"{path}.access"] = (INIT, _handle(address))
     bus.book(path, address, sources)
     sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)
-    sources.update({f"{path}.{fact}": keys for fact, keys in card.sources(address).items()})
+    sources.update({f"{path}.{fact}": keys for fact, keys in gpu_facts.sources(address).items()})

@@ -121,7 +121,7 @@ def access(answer: Any) -> Any:
     """Return what an opening call's answer means: `ok`, one of the ways to fail, or Unread.
 
     Denied and blocked stay Unread: whoever may not ask, or never got to ask, knows nothing of the
-    card.
+    GPU.
     """
     if not is_unread(answer):
         return (

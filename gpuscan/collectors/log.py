@@ -26,7 +26,7 @@ SUSPECT = (
     "xid:79",
     "xid:119",
     "nvrm:fallen-off",
-)  # after these a card may hang whoever asks it
+)  # after these a GPU may hang whoever asks it
 
 
 def plan(known: Recording) -> list[str]:
@@ -63,7 +63,7 @@ class Found(NamedTuple):
 
 
 def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, Any]:
-    """Make the kernel log's record, the cards with what it tells of who they are, and the incidents
+    """Make the kernel log's record, the GPUs with what it tells of who they are, and the incidents
     in it.
 
     The first and the last are Unread where no source could be read.
@@ -77,8 +77,8 @@ def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, 
     if is_unread(records):
         if records.kind == "no-permission":
             records = records._replace(text=f"{records.text}; it needs root or CAP_SYSLOG")
-        return records, named.cards(records, gpus, sources), records
-    gpus = named.cards(records, gpus, sources)
+        return records, named.gpus(records, gpus, sources), records
+    gpus = named.gpus(records, gpus, sources)
     listed = _incidents(recording, records, gpus, sources)
     untold = Unread(found.keys[0], "not-recorded", "its lines bear no time since boot")
     since_s: Any = untold if records[0].at_s is None else records[0].at_s
@@ -89,7 +89,7 @@ def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, 
 def _incidents(
     recording: Recording, records: list[Record], gpus: Any, sources: Sources
 ) -> tuple[Incident, ...]:
-    """Make incidents of the records, and book where the state of each one's card is read."""
+    """Make incidents of the records, and book where the state of each one's GPU is read."""
     # only where there is a log: its shapes take a while to compile
     from gpuscan.incidents.diagnose import (
         Situation,
@@ -100,12 +100,12 @@ def _incidents(
     found = incidents(
         events(records), Situation(gpus, driver_branch(recording), _booted_s(recording))
     )
-    cards = {} if is_unread(gpus) else {gpu.address: gpu for gpu in gpus}
+    by_address = {} if is_unread(gpus) else {gpu.address: gpu for gpu in gpus}
     for incident in found:
-        card = cards.get(incident.address)
-        if card:
+        found_gpu = by_address.get(incident.address)
+        if found_gpu:
             sources[f"incidents[{incident.label}].recovery_action"] = sources.get(
-                f"gpus[{card.label}].recovery_action", ()
+                f"gpus[{found_gpu.label}].recovery_action", ()
             )
     return found
 
@@ -273,7 +273,7 @@ def _merge(journal: list[Record], ring: list[Record]) -> list[Record]:
 
 
 def suspects(recording: Recording) -> set[str]:
-    """Return the addresses of cards whose log makes a hang likely."""
+    """Return the addresses of GPUs whose log makes a hang likely."""
     records: Any = _found(recording).records
     if is_unread(records):
         return set()

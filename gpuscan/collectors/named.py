@@ -1,4 +1,4 @@
-"""Who a card is, in the driver's words when it failed: the log may be the only place that still
+"""Who a GPU is, in the driver's words when it failed: the log may be the only place that still
 tells.
 """
 
@@ -20,8 +20,8 @@ TOGETHER_S = 1.0  # lines further apart belong to two events
 Names = dict[str, dict[str, str]]  # address -> fact -> what the log says
 
 
-def cards(records: Any, gpus: Any, sources: Sources) -> Any:
-    """Return the cards with their logged serial number and UUID; *records* may be Unread, and then
+def gpus(records: Any, gpus: Any, sources: Sources) -> Any:
+    """Return the GPUs with their logged serial number and UUID; *records* may be Unread, and then
     so are these.
     """
     if is_unread(gpus):
@@ -49,14 +49,14 @@ def cards(records: Any, gpus: Any, sources: Sources) -> Any:
 
 
 def told(records: Sequence[Record]) -> Names:
-    """Return what the driver's lines say of each card; the newest holds.
+    """Return what the driver's lines say of each GPU; the newest holds.
 
-    A serial number has no address in its line: it belongs to the card named just before it, or to
-    the Xid just after. Where two cards fail at once and their lines mingle, it is nobody's.
+    A serial number has no address in its line: it belongs to the GPU named just before it, or to
+    the Xid just after. Where two GPUs fail at once and their lines mingle, it is nobody's.
     """
     names: Names = {}
-    open_: list[tuple[str, float]] = []  # cards named whose serial number may follow
-    waiting = ("", 0.0)  # a serial number whose card comes next
+    open_: list[tuple[str, float]] = []  # GPUs named whose serial number may follow
+    waiting = ("", 0.0)  # a serial number whose GPU comes next
     for record in records:
         at_s, message = record.at_s or 0.0, record.message
         if not any(word in message for word in WORDS):

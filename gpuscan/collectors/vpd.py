@@ -1,4 +1,4 @@
-"""PCI vital product data: the part and serial number that a card carries, as binary fields behind
+"""PCI vital product data: the part and serial number that a GPU carries, as binary fields behind
 tags.
 """
 
@@ -55,7 +55,7 @@ def _field(value: Any, keyword: str, what: str) -> Any:
     data = bytes_of(value)
     found = [data[start:end] for name, start, end in located(data) if name == keyword]
     if not found:
-        return Unread("", "not-found", f"the card's VPD holds no {what}")
+        return Unread("", "not-found", f"the GPU's VPD holds no {what}")
     word = text(found[0].decode("ascii").strip(" \0"))
     if not word.isprintable():
         raise ValueError(word)

@@ -29,7 +29,7 @@ def blamed(
 
     *kinds* are those of compared parts, by slot.
 
-    The culprits are named as cards or ports are; an incident or a test is no part, but happened to
+    The culprits are named as GPUs or ports are; an incident or a test is no part, but happened to
     the one at its address.
     """
     if finding.culprits:
@@ -41,7 +41,7 @@ def blamed(
     kind, _, name = result.subject.partition(":")
     if result.subject == "node" or (
         kind == "test" and not result.address
-    ):  # a test of all cards at once is the node's
+    ):  # a test of all GPUs at once is the node's
         return []
     part = (
         _part(parts, "address", result.address)

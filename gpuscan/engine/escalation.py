@@ -112,7 +112,7 @@ def _raised(
     )
     if action.rank <= finding.action.rank:
         return finding
-    if finding.shared and action is Action.REPLACE:  # its cause is no part of this card
+    if finding.shared and action is Action.REPLACE:  # its cause is no part of this GPU
         action = Action.INSPECT
     return finding._replace(
         action=action, message=f"{finding.message}; {_told(fault, work, past.at_s)}"
@@ -141,7 +141,7 @@ def _is_back(fault: Fault, result: Result, finding: Finding, since_s: float, par
     blame = blamed(result, finding, parts)
     if not blame:
         return fault.subject == "node"
-    # by serial where both are known: another card in the same slot is another part
+    # by serial where both are known: another GPU in the same slot is another part
     return any(
         fault.serial == part.serial
         if fault.serial and part.serial

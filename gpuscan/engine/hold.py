@@ -116,8 +116,8 @@ def beside_swap(
 
 
 def _is_changed(held: Held, words: Iterable[str], node: Node) -> bool:
-    """Tell whether a reason may have gone with the changed parts: a card with its serial or tray,
-    a port with any but a card.
+    """Tell whether a reason may have gone with the changed parts: a GPU with its serial or tray,
+    a port with any but a GPU.
     """
     kinds = {word.partition(":")[0] for word in words}
     if held.subject.startswith("gpu:"):

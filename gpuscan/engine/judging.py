@@ -1,4 +1,4 @@
-"""Judging one recording as the user wants it: which checks, which profile, which cards."""
+"""Judging one recording as the user wants it: which checks, which profile, which GPUs."""
 
 import os
 import re
@@ -18,16 +18,16 @@ from gpuscan.pci import pci_address
 from gpuscan.recording import Recording
 
 AUTO = "auto"
-WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all cards
+WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all GPUs
 COUNTING = ("inventory.gpu_count", "inventory.gpu_count_match")
 SLOTS = "inventory.slots"
 MOST_NAMED = 5
-CARDS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
+GPUS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
 
 
 class Wanted(NamedTuple):
-    """What to judge by: profile and settings, selectors of checks, cards, further folders of
+    """What to judge by: profile and settings, selectors of checks, GPUs, further folders of
     checks.
     """
 
@@ -75,7 +75,9 @@ def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check])
     known = [one.id for one in checks]
     aliases = suite.aliases(checks)
     strangers = [
-        name for name in (*named.data["skip"], *named.data["optional"]) if name not in known and name not in aliases
+        name
+        for name in (*named.data["skip"], *named.data["optional"])
+        if name not in known and name not in aliases
     ]
     if strangers:
         raise ProfileError(
@@ -140,7 +142,7 @@ def judged(
 
 
 def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> profile.Profile:
-    """Leave out what counts cards where an input does not list them all: a card that it does not
+    """Leave out what counts GPUs where an input does not list them all: a GPU that it does not
     speak of is not missing.
     """
     known_by = (
@@ -148,7 +150,7 @@ def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> pro
     )  # address or index
     if any(key in recording for key in WHOLE) and len(known_by) < 2:
         return chosen
-    absent = dict.fromkeys((*COUNTING, SLOTS), "this input does not list every card")
+    absent = dict.fromkeys((*COUNTING, SLOTS), "this input does not list every GPU")
     return chosen._replace(data={**chosen.data, "skip": {**chosen.data["skip"], **absent}})
 
 
@@ -211,7 +213,7 @@ def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, A
 
 
 def level_of(recording: Recording) -> str:
-    """Return the level at which the recording's cards were exercised."""
+    """Return the level at which the recording's GPUs were exercised."""
     level = recording.meta.get("level")
     return str(level) if level in LEVELS else LEVELS[0]
 
@@ -229,8 +231,8 @@ def _limits(recording: Recording, want: Wanted) -> list[str]:
     )
     if "imported" in recording.meta:
         return limits + list(recording.meta["imported"]["kinds"])
-    if not recording.covers(CARDS):
-        limits.append(str(recording.meta.get("fragment") or "a recording without cards"))
+    if not recording.covers(GPUS):
+        limits.append(str(recording.meta.get("fragment") or "a recording without GPUs"))
     return limits
 
 
@@ -277,19 +279,19 @@ def _restricted(
     node: Node, chosen: profile.Profile, gpus: str
 ) -> tuple[Node, profile.Profile, str]:
     total = 0 if is_unread(node.gpus) else len(node.gpus)
-    node = profile.only_gpus(node, cards_named(gpus))
+    node = profile.only_gpus(node, gpus_named(gpus))
     data = {
         **chosen.data,
-        "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves cards out")},
+        "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves GPUs out")},
     }
     return (
         node,
         chosen._replace(data=data),
-        f"{len(node.gpus)} of {total} cards are judged (--gpus)",
+        f"{len(node.gpus)} of {total} GPUs are judged (--gpus)",
     )
 
 
-def cards_named(gpus: str) -> list[str]:
+def gpus_named(gpus: str) -> list[str]:
     """Split the list that `--gpus` was given; PCI addresses may be in upper case, with a long
     domain or with none.
 

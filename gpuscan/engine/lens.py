@@ -124,7 +124,7 @@ def read(records: Iterable[T], fact: str) -> list[tuple[T, Any]]:
     """Return (record, value of *fact*) for every record where it was read; the rest are booked as
     unread.
 
-    *fact* may be dotted (`pcie.width`). Cards whose silence another check has already reported are
+    *fact* may be dotted (`pcie.width`). GPUs whose silence another check has already reported are
     left out; where that leaves nothing wrong the result is a skip, for what was compared is not
     all.
     """

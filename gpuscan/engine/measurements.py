@@ -58,7 +58,7 @@ def measured(node: Node) -> tuple[dict[str, Any], ...]:
     """Return name, value, unit and subject of each; what was not read is left out here and told
     among the blind spots.
 
-    What a burn-in measured comes with its test and card, and the card at the other end where there
+    What a burn-in measured comes with its test and GPU, and the GPU at the other end where there
     is one.
     """
     kinds = (("gpu", node.gpus, GPU), ("port", node.ports, PORT))
@@ -91,14 +91,14 @@ def _rows(
 
 
 def _burnt(test: BurnTest) -> Iterator[dict[str, Any]]:
-    """Yield what one test of the burn-in measured; its label, its card and the other card are
+    """Yield what one test of the burn-in measured; its label, its GPU and the other GPU are
     always known.
     """
     of: dict[str, Any] = {
         "subject": f"test:{test.label}",
         "address": test.address,
         "test": _name(test),
-        "card": test.card,
+        "card": test.gpu,
     }
     of |= {"to": test.to} if test.to else {}
     for name, value, unit in _numbers(test):
@@ -107,8 +107,8 @@ def _burnt(test: BurnTest) -> Iterator[dict[str, Any]]:
 
 
 def _name(test: BurnTest) -> str:
-    """Return the test's own name: what is left of its label without the cards."""
-    name = test.label.removeprefix(f"{test.card} ")
+    """Return the test's own name: what is left of its label without the GPUs."""
+    name = test.label.removeprefix(f"{test.gpu} ")
     return name.removesuffix(f" {test.to}") if test.to else name
 
 

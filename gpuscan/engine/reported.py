@@ -1,4 +1,4 @@
-"""What may have to be pulled: cards, ports and disks as a report lists them, with what identifies
+"""What may have to be pulled: GPUs, ports and disks as a report lists them, with what identifies
 each.
 """
 
@@ -26,10 +26,10 @@ def plain(record: Any) -> Any:
 
 
 def parts_of(node: Node) -> tuple[dict[str, Any], ...]:
-    """Return the parts. A silent card's serial is the one that its failure's log names, else the
+    """Return the parts. A silent GPU's serial is the one that its failure's log names, else the
     one seen there last.
     """
-    parts = [_card(card, node) for card in _listed(node.gpus)]
+    parts = [_gpu(gpu, node) for gpu in _listed(node.gpus)]
     for port in _listed(node.ports):
         facts = {fact: plain(getattr(port, fact)) for fact in PORT_FACTS}
         parts.append(
@@ -45,31 +45,31 @@ def _listed(records: Any) -> tuple[Any, ...]:
     return () if is_unread(records) else records
 
 
-def _card(card: Any, node: Node) -> dict[str, Any]:
+def _gpu(gpu: Any, node: Node) -> dict[str, Any]:
     part = {
         "kind": "gpu",
-        "slot": card.label,
-        "address": card.address,
-        **{f: plain(getattr(card, f)) for f in PART_FACTS},
+        "slot": gpu.label,
+        "address": gpu.address,
+        **{f: plain(getattr(gpu, f)) for f in PART_FACTS},
     }
     if real(part["serial"]):
         return part
-    serial, source = serial_of(card)
+    serial, source = serial_of(gpu)
     before = (
         None
         if is_unread(node.past)
-        else next((seen for seen in reversed(node.past.parts) if _was_there(seen, card)), None)
+        else next((seen for seen in reversed(node.past.parts) if _was_there(seen, gpu)), None)
     )
     if before and not serial:
         serial, source = before.serial, "history"
         part["part_number"] = part["part_number"] or before.part_number or None
-    if before and before.slot != card.label:
+    if before and before.slot != gpu.label:
         part["usual_slot"] = before.slot
     return {**part, "serial": serial, "serial_source": source} if source else part
 
 
-def _was_there(seen: Any, card: Any) -> bool:
-    return bool(seen.kind == "gpu" and seen.address == card.address)
+def _was_there(seen: Any, gpu: Any) -> bool:
+    return bool(seen.kind == "gpu" and seen.address == gpu.address)
 
 
 def incidents_of(node: Node) -> tuple[dict[str, Any], ...]:

@@ -90,7 +90,7 @@ def check(
     """Mark a function as a check.
 
     *action* is what fixes a failure; *source* who says so; *needs* the checks whose failure
-    explains this one's; *urgency* `now` or `next-idle`; *shared* False for a card's own flag, which
+    explains this one's; *urgency* `now` or `next-idle`; *shared* False for a GPU's own flag, which
     no shared cause can set; *jobs* True for what running jobs cause, which only warns on a busy
     node; *kinds* which changes (gpu, nic, cable, disk, firmware, node), incidents (xid, sxid, nvrm,
     host) or tests of a burn-in it looks at; all where it names none; *imported* True for what only

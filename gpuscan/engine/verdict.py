@@ -30,7 +30,7 @@ from gpuscan.model.outcome import (
 from gpuscan.profile import Profile, ProfileLens
 
 NOUNS = {
-    "gpu": "NVIDIA card",
+    "gpu": "NVIDIA GPU",
     "port": "InfiniBand port",
     "incident": "incident",
     "node": "node",
@@ -38,7 +38,7 @@ NOUNS = {
     "service": "service",
     "test": "such test in this burn-in",
 }
-SHARED_FROM_CARDS = 3
+SHARED_FROM_GPUS = 3
 HOLD_ALIASES = {"history.no_hold_stands": hold.CHECK}
 Needs = Mapping[str, frozenset[str]]
 OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
@@ -46,7 +46,7 @@ OF_CHOICE = (  # what only its owner can want of a node: without it nothing is m
     "infiniband.firmware", "infiniband.hcas", "kernel.gpudirect_rdma", "kernel.modules", "limits.temperature_spread_c",
 )  # fmt: skip
 LISTS = ("gpus", "ports", "app_errors", "complaints")
-EVERY_CARD_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no card lacks these
+EVERY_GPU_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no GPU lacks these
 
 
 class Case(NamedTuple):
@@ -282,7 +282,7 @@ def _harmless(path: str, unread: Unread, profile: Profile) -> bool:
     does not have.
     """
     required = any(
-        _covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_CARD_GIVES)
+        _covered(path, asked) for asked in (*profile.data["capabilities"], *EVERY_GPU_GIVES)
     )
     if unread.kind == "not-supported":
         return path.startswith(("gpus[", "changes[")) and not required
@@ -298,7 +298,7 @@ def _covered(path: str, asked: str) -> bool:
 
 
 def capability(path: str) -> str:
-    """Return the fact of a card that a path leads to, without numbers:
+    """Return the fact of a GPU that a path leads to, without numbers:
     `gpus[SXM6].nvlinks[3].active` is `nvlinks.active`.
     """
     return re.sub(r"\[[^]]*\]", "", path.partition("].")[2] or path)
@@ -396,28 +396,28 @@ def _covers(root: Result, result: Result) -> bool:
 
 
 def _mark_shared(results: Sequence[Result], case: Case) -> tuple[Result, ...]:
-    """Where half of three or more cards show one fault, its cause is shared: no part of a card is
+    """Where half of three or more GPUs show one fault, its cause is shared: no part of a GPU is
     to be replaced for it.
     """
-    cards = (
+    gpus = (
         frozenset()
         if is_unread(case.node.gpus)
-        else frozenset(card.address for card in case.node.gpus)
+        else frozenset(gpu.address for gpu in case.node.gpus)
     )
     own = {
         one.id for one in case.checks if not one.mark.shared
-    }  # a card's own flag: no shared cause can set it
+    }  # a GPU's own flag: no shared cause can set it
     hit: dict[tuple[str, str], set[str]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.address in cards and result.check not in own:
+        if result.status is Status.FAIL and result.address in gpus and result.check not in own:
             hit.setdefault(_fault(result), set()).add(result.address)
     enough = [
         fault
         for fault, places in hit.items()
-        if len(cards) >= SHARED_FROM_CARDS and 2 * len(places) >= len(cards)
+        if len(gpus) >= SHARED_FROM_GPUS and 2 * len(places) >= len(gpus)
     ]
     return tuple(
-        _shared(r) if r.status is Status.FAIL and r.address in cards and _fault(r) in enough else r
+        _shared(r) if r.status is Status.FAIL and r.address in gpus and _fault(r) in enough else r
         for r in results
     )
 
@@ -426,7 +426,7 @@ def _fault(result: Result) -> tuple[str, str]:
     """Return what makes two failures one fault: the check, and of incidents what was logged (Xid 48
     is not Xid 79).
 
-    Of what is only slow in a burn-in it is the test, too: memory of one card and transfers of the
+    Of what is only slow in a burn-in it is the test, too: memory of one GPU and transfers of the
     others are two faults.
     """
     kind, _, name = result.subject.partition(":")

@@ -25,7 +25,7 @@ from gpuscan.importers import (
     splitting,
     unpacking,
 )
-from gpuscan.importers.part import TOLD_CARDS, Part
+from gpuscan.importers.part import TOLD_GPUS, Part
 from gpuscan.recording import Reading, Recording
 
 __all__ = ["IMPORTERS", "Part", "imported", "readings", "recognise"]
@@ -61,7 +61,7 @@ def recognise(name: str, data: bytes) -> list[Part]:
     """Return the parts of a file that an importer knows, in their order; none where nothing in it
     is known.
 
-    None of what gpu_burn printed, either: it begins with a list of cards, and that alone would be
+    None of what gpu_burn printed, either: it begins with a list of GPUs, and that alone would be
     judged and pass.
     """
     if not data.strip() or len(BINARY.findall(data[: 1 << 16])) > len(data[: 1 << 16]) // 100:
@@ -112,25 +112,25 @@ def _together(found: Sequence[Reading]) -> list[Reading]:
 
 
 def _scope(kept: Iterable[Reading]) -> list[str]:
-    """Return patterns of what the input tells: a card of which a part tells less is outside of
+    """Return patterns of what the input tells: a GPU of which a part tells less is outside of
     that part's scope.
     """
     by_call: dict[str, set[str]] = {}
-    cards: set[str] = set()
+    gpus: set[str] = set()
     exact: list[str] = []
     for reading in kept:
         call, _, rest = reading.key.partition("(")
-        card, comma, arguments = rest.rstrip(")").partition(",")
-        if reading.key == TOLD_CARDS:
-            cards = set(reading.value)
-        if reading.key.startswith("nvml:nvmlDevice") and card and not card.isdecimal():
-            by_call.setdefault(f"{call}(*{comma}{arguments})", set()).add(card)
+        gpu, comma, arguments = rest.rstrip(")").partition(",")
+        if reading.key == TOLD_GPUS:
+            gpus = set(reading.value)
+        if reading.key.startswith("nvml:nvmlDevice") and gpu and not gpu.isdecimal():
+            by_call.setdefault(f"{call}(*{comma}{arguments})", set()).add(gpu)
         else:
             exact.append(reading.key)
     patterns = list(dict.fromkeys(exact))
     for pattern, names in by_call.items():
         patterns += (
-            [pattern] if names >= cards else [pattern.replace("*", name) for name in sorted(names)]
+            [pattern] if names >= gpus else [pattern.replace("*", name) for name in sorted(names)]
         )
     return patterns
 

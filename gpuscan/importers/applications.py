@@ -6,7 +6,7 @@ from gpuscan.importers.part import Part, answer
 from gpuscan.recording import Reading
 
 KEY = "text:cuda"
-WORDS = {  # CUDA's own strings and names of the errors that say something of the node or of a card
+WORDS = {  # CUDA's own strings and names of the errors that say something of the node or of a GPU
     2: ("out of memory", "MemoryAllocation", "OUT_OF_MEMORY"),
     3: ("initialization error", "InitializationError", "NOT_INITIALIZED"),
     35: ("driver version is insufficient for CUDA runtime version", "InsufficientDriver"),

@@ -4,7 +4,7 @@ makes of it.
 
 import re
 
-from gpuscan.importers.part import NAMELESS, TOLD_CARDS, Part, answer
+from gpuscan.importers.part import NAMELESS, TOLD_GPUS, Part, answer
 from gpuscan.recording import Reading
 
 PATH = re.compile(r"/(?:sys|proc)/[\w./:@+-]*[\w]")
@@ -21,7 +21,7 @@ def readings(part: Part) -> list[Reading]:
     """Return a reading for each file, and the listings that follow from them."""
     files = _files(part)
     found = [answer(f"file:{path}", text) for path, text in files.items()]
-    return [*_listings(list(files)), *_cards(files), *found]
+    return [*_listings(list(files)), *_gpus(files), *found]
 
 
 def _files(part: Part) -> dict[str, str]:
@@ -69,8 +69,8 @@ def _listings(paths: list[str]) -> list[Reading]:
     ]
 
 
-def _cards(files: dict[str, str]) -> list[Reading]:
-    """A device whose link is shown is taken for a card, unless its vendor or class says otherwise."""
+def _gpus(files: dict[str, str]) -> list[Reading]:
+    """A device whose link is shown is taken for a GPU, unless its vendor or class says otherwise."""
     found = []
     for path in files:
         base, _, name = path.rpartition("/")
@@ -82,4 +82,4 @@ def _cards(files: dict[str, str]) -> list[Reading]:
             )
             if vendor == "0x10de" and kind.startswith("0x03"):
                 found.append(address)
-    return [answer(TOLD_CARDS, found)] if found else []
+    return [answer(TOLD_GPUS, found)] if found else []

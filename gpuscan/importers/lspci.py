@@ -1,4 +1,4 @@
-"""`lspci`, short or with -v: which devices are on PCI, which NVIDIA cards answer there, and how
+"""`lspci`, short or with -v: which devices are on PCI, which NVIDIA GPUs answer there, and how
 wide their links are.
 """
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from gpuscan.collectors.bus import block_key
-from gpuscan.importers.part import NAMELESS, TOLD_CARDS, Part, answer
+from gpuscan.importers.part import NAMELESS, TOLD_GPUS, Part, answer
 from gpuscan.recording import Reading
 
 PCI = "/sys/bus/pci/devices"
@@ -31,7 +31,7 @@ BUSES = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2})")
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the listing of devices, what identifies each, and the blocks of NVIDIA's cards and of
+    """Return the listing of devices, what identifies each, and the blocks of NVIDIA's GPUs and of
     the bridges above them.
     """
     blocks = _blocks(part.text)
@@ -42,14 +42,14 @@ def readings(part: Part) -> list[Reading]:
         answer(f"file:{PCI}/{address}/uevent", _uevent(text)) for address, text in blocks.items()
     ]
     whole = not re.search(r"\s-s\b", part.command)
-    cards = [address for address, text in blocks.items() if _is_card(text)]
+    gpus = [address for address, text in blocks.items() if _is_gpu(text)]
     listing = (
         [answer(f"dir:{PCI}", list(blocks)), answer("dir:/sys/bus/pci/slots", [])]
         if whole
-        else [answer(TOLD_CARDS, cards)]
+        else [answer(TOLD_GPUS, gpus)]
     )
     above = _bridges(blocks)
-    for address in cards:
+    for address in gpus:
         way = _way(address, above)
         if way:
             found.append(
@@ -63,10 +63,10 @@ def readings(part: Part) -> list[Reading]:
 
 
 def _nameless(text: str) -> list[Reading]:
-    """A fragment without a device's line is taken for the card that its reader wonders about."""
+    """A fragment without a device's line is taken for the GPU that its reader wonders about."""
     if not re.search(r"LnkSta:|LnkCap:|header type 7f|UESta:", text):
         return []
-    return [answer(TOLD_CARDS, [NAMELESS]), answer(block_key(NAMELESS), text)]
+    return [answer(TOLD_GPUS, [NAMELESS]), answer(block_key(NAMELESS), text)]
 
 
 def _blocks(text: str) -> dict[str, str]:
@@ -81,14 +81,14 @@ def _blocks(text: str) -> dict[str, str]:
     return {address: "\n".join(lines) + "\n" for address, lines in blocks.items()}
 
 
-def _is_card(text: str) -> bool:
+def _is_gpu(text: str) -> bool:
     identity = _uevent(text)
     return "PCI_ID=10DE" in identity and identity.startswith("PCI_CLASS=3")
 
 
 def _uevent(text: str) -> str:
     """Return what the kernel's uevent file would say of a device; without numbers only whether it
-    is a card of NVIDIA's.
+    is a GPU of NVIDIA's.
     """
     line = text.partition("\n")[0].partition(" ")[2]
     numbers = NUMBERS.search(line) or PLAIN_NUMBERS.search(line)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 
-NAMELESS = "unnamed"  # the card of a fragment that does not say which one it is about
+NAMELESS = "unnamed"  # the GPU of a fragment that does not say which one it is about
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"  # as nvidia-smi prints it
 COMPLAINT = "text:nvidia-smi"
-TOLD_CARDS = "import:cards"
+TOLD_GPUS = "import:cards"
 
 
 class Part(NamedTuple):
@@ -37,7 +37,7 @@ def refusal(key: str, kind: str, text: str, code: int | None = None) -> Reading:
 
 
 def by_index(number: int | str) -> str:
-    """Return the name of a card that a fragment knows by its index only: it stands where an address
+    """Return the name of a GPU that a fragment knows by its index only: it stands where an address
     would.
 
     >>> by_index(3)
@@ -46,6 +46,6 @@ def by_index(number: int | str) -> str:
     return f"GPU {int(number)}"
 
 
-def handle(card: str) -> str:
-    """Return the key that tells whether a card can be opened."""
-    return f"nvml:nvmlDeviceGetHandleByPciBusId({card})"
+def handle(gpu: str) -> str:
+    """Return the key that tells whether a GPU can be opened."""
+    return f"nvml:nvmlDeviceGetHandleByPciBusId({gpu})"

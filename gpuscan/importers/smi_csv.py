@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import ADDRESS, TOLD_CARDS, Part, answer, by_index, handle, refusal
+from gpuscan.importers.part import ADDRESS, TOLD_GPUS, Part, answer, by_index, handle, refusal
 from gpuscan.importers.smi_query import INIT, cuda
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
@@ -79,7 +79,7 @@ def columns_of(line: str) -> list[str]:
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the readings of each row; of rows without known columns only what state the card is
+    """Return the readings of each row; of rows without known columns only what state the GPU is
     in.
     """
     lines = [
@@ -95,20 +95,20 @@ def readings(part: Part) -> list[Reading]:
     if what in ("compute-apps", "accounted-apps") or ("pid" in columns and "index" not in columns):
         return _of_programs(columns, lines)
     found: list[Reading] = []
-    cards: list[str] = []
+    gpus: list[str] = []
     for cells in ([cell.strip() for cell in line.split(",")] for line in lines):
         if columns and len(cells) != len(columns):
             continue
         if not columns and not _is_row(cells):
             continue
         words = dict(zip(columns, cells, strict=False))
-        card = _card(words, cells, len(cards), part.command)
-        cards.append(card)
+        gpu = _gpu(words, cells, len(gpus), part.command)
+        gpus.append(gpu)
         told = {FACTS[name]: word for name, word in words.items() if name in FACTS}
         found += _of_node(words) + (
-            smi_words.readings(card, told) if columns else _state(card, cells)
+            smi_words.readings(gpu, told) if columns else _state(gpu, cells)
         )
-    return [answer(INIT, True), answer(TOLD_CARDS, cards), *found] if cards else []
+    return [answer(INIT, True), answer(TOLD_GPUS, gpus), *found] if gpus else []
 
 
 def _is_row(cells: Sequence[str]) -> bool:
@@ -119,8 +119,8 @@ def _is_row(cells: Sequence[str]) -> bool:
     )
 
 
-def _card(words: dict[str, str], cells: Sequence[str], row: int, command: str) -> str:
-    """Name a row's card: by its address, its index, else its place in the listing of all."""
+def _gpu(words: dict[str, str], cells: Sequence[str], row: int, command: str) -> str:
+    """Name a row's GPU: by its address, its index, else its place in the listing of all."""
     address = next(
         (
             word
@@ -149,29 +149,29 @@ def _of_node(words: dict[str, str]) -> list[Reading]:
     )
 
 
-def _state(card: str, cells: Sequence[str]) -> list[Reading]:
-    """Of columns that nobody named: a card in whose row the driver puts a state is in that state."""
+def _state(gpu: str, cells: Sequence[str]) -> list[Reading]:
+    """Of columns that nobody named: a GPU in whose row the driver puts a state is in that state."""
     for cell in cells:
         found = smi_words.lack(cell)
         if found and cell.strip("[] .").lower() in STATES:
-            return [refusal(handle(card), found[0], cell.strip("[]"), found[1])]
-    return [answer(handle(card), True)]
+            return [refusal(handle(gpu), found[0], cell.strip("[]"), found[1])]
+    return [answer(handle(gpu), True)]
 
 
 def _of_programs(columns: Sequence[str], lines: Sequence[str]) -> list[Reading]:
-    """`--query-compute-apps`: programs by card, which is named by address or UUID."""
+    """`--query-compute-apps`: programs by GPU, which is named by address or UUID."""
     rows = [
         dict(zip(columns, (cell.strip() for cell in line.split(",")), strict=False))
         for line in lines
     ]
-    by_card: dict[str, list[str]] = {}
+    by_gpu: dict[str, list[str]] = {}
     for words in rows:
         address, uuid = words.get("gpu_bus_id", ""), words.get("gpu_uuid", "")
-        card = pci_address(address) if BUS_ID.fullmatch(address) else uuid
-        if card and words.get("pid", "").isdecimal():
-            by_card.setdefault(card, []).append(words["pid"])
+        gpu = pci_address(address) if BUS_ID.fullmatch(address) else uuid
+        if gpu and words.get("pid", "").isdecimal():
+            by_gpu.setdefault(gpu, []).append(words["pid"])
     found = [answer(INIT, True)]
-    for card, pids in by_card.items():
-        known = {"programs": " ".join(pids)} | ({"uuid": card} if card.startswith("GPU-") else {})
-        found += smi_words.readings(card, known)
-    return [*found, answer(TOLD_CARDS, list(by_card))]
+    for gpu, pids in by_gpu.items():
+        known = {"programs": " ".join(pids)} | ({"uuid": gpu} if gpu.startswith("GPU-") else {})
+        found += smi_words.readings(gpu, known)
+    return [*found, answer(TOLD_GPUS, list(by_gpu))]

@@ -5,7 +5,7 @@ import re
 from gpuscan.importers.part import (
     ADDRESS,
     COMPLAINT,
-    TOLD_CARDS,
+    TOLD_GPUS,
     Part,
     answer,
     by_index,
@@ -37,7 +37,7 @@ INITS = (  # words on the start of NVML: its return code and kind
     (r"Failed to initialize NVML: Timeout", "timed-out", 10),
     (r"Failed to initialize NVML: \S", "garbled", 999),
 )
-NO_CARDS = re.compile(r"No devices were found")
+NO_GPUS = re.compile(r"No devices were found")
 INFOROM = re.compile(rf"infoROM is corrupted at gpu (?P<card>{ADDRESS})", re.IGNORECASE)
 LIBRARY = re.compile(r"NVML library version: *(\d+(?:\.\d+)+)")
 HIDDEN = re.compile(r"container|docker|\bpod\b|kubectl|singularity|apptainer", re.IGNORECASE)
@@ -59,33 +59,33 @@ def readings(part: Part) -> list[Reading]:
         for line in said
         for reading in _of_line(line, HIDDEN.search(part.command) is not None)
     ]
-    cards = [
+    gpus = [
         reading.key.partition("(")[2].rstrip(")")
         for reading in found
         if reading.key.startswith(handle("")[:-1])
     ]
     if not any(reading.key == INIT for reading in found) and found:
         found.insert(0, answer(INIT, True))
-    if cards:
-        found.append(answer(TOLD_CARDS, list(dict.fromkeys(cards))))
+    if gpus:
+        found.append(answer(TOLD_GPUS, list(dict.fromkeys(gpus))))
     return [*found, answer(COMPLAINT, said)] if said else []
 
 
 def _of_line(line: str, inside: bool) -> list[Reading]:
     if hit := HANDLE.search(line):
-        card = by_index(hit["card"]) if hit["card"].isdecimal() else pci_address(hit["card"])
-        return [_unopened(card, hit["why"], inside)]
+        gpu = by_index(hit["card"]) if hit["card"].isdecimal() else pci_address(hit["card"])
+        return [_unopened(gpu, hit["why"], inside)]
     if hit := INFOROM.search(line):
         return [
-            answer(handle(card := pci_address(hit["card"])), True),
+            answer(handle(gpu := pci_address(hit["card"])), True),
             refusal(
-                f"nvml:nvmlDeviceGetInforomImageVersion({card})",
+                f"nvml:nvmlDeviceGetInforomImageVersion({gpu})",
                 "garbled",
                 "infoROM is corrupted",
                 14,
             ),
         ]
-    if NO_CARDS.search(line):
+    if NO_GPUS.search(line):
         return [answer("nvml:nvmlDeviceGetCount()", 0)]
     found = next(
         ((kind, code) for words, kind, code in INITS if re.search(words, line, re.IGNORECASE)), None
@@ -93,15 +93,15 @@ def _of_line(line: str, inside: bool) -> list[Reading]:
     return [refusal(INIT, found[0], line, found[1])] if found else []
 
 
-def _unopened(card: str, why: str, inside: bool) -> Reading:
-    """A container sees a card that it may not open as one that fails for an unknown reason."""
+def _unopened(gpu: str, why: str, inside: bool) -> Reading:
+    """A container sees a GPU that it may not open as one that fails for an unknown reason."""
     words = why.partition(".")[0].strip()
     kind, code = lack(words) or ("garbled", 999)
     if kind == "garbled" and inside:
         return refusal(
-            handle(card),
+            handle(gpu),
             "no-permission",
             f"{words}, asked from within a container: look on its host",
             17,
         )
-    return refusal(handle(card), kind, why.strip() or words, code)
+    return refusal(handle(gpu), kind, why.strip() or words, code)

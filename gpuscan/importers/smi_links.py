@@ -1,15 +1,15 @@
-"""`nvidia-smi -L`, `nvidia-smi nvlink -s` and `-e`, `nvidia-smi topo -m`: lists that name cards by
+"""`nvidia-smi -L`, `nvidia-smi nvlink -s` and `-e`, `nvidia-smi topo -m`: lists that name GPUs by
 index and UUID.
 """
 
 import re
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import TOLD_CARDS, Part, answer, by_index
+from gpuscan.importers.part import TOLD_GPUS, Part, answer, by_index
 from gpuscan.importers.smi_query import INIT
 from gpuscan.recording import Reading
 
-CARD = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
+GPU = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
 LINK = re.compile(r"^\s*Link (\d+): (.*?)\s*$")
 ERRORS = re.compile(r"(Replay|Recovery|CRC) Errors: (\d+)")
 RATE = re.compile(r"([\d.]+) GB/s")
@@ -20,7 +20,7 @@ STATE, SPEED, COUNT = 165, 164, 91
 
 
 class Links:
-    """What was told of one card's links: their fields by number, and whether all were said to be
+    """What was told of one GPU's links: their fields by number, and whether all were said to be
     inactive.
     """
 
@@ -34,19 +34,19 @@ class Links:
 
 
 def listed(part: Part) -> list[Reading]:
-    """Return the cards of `-L` and of `nvlink`, and their links."""
+    """Return the GPUs of `-L` and of `nvlink`, and their links."""
     words: dict[str, dict[str, str]] = {}
     links: dict[str, Links] = {}
-    card = ""
+    gpu = ""
     for line in part.text.splitlines():
-        if hit := CARD.match(line):
-            card = by_index(hit[1])
-            words[card] = {"name": hit[2], "index": hit[1], **({"uuid": hit[3]} if hit[3] else {})}
-            links[card] = Links()
-        elif card and DEAD in line:
-            links[card].dead = True
-        elif card and (hit := LINK.match(line)):
-            _note(links[card], int(hit[1]), hit[2])
+        if hit := GPU.match(line):
+            gpu = by_index(hit[1])
+            words[gpu] = {"name": hit[2], "index": hit[1], **({"uuid": hit[3]} if hit[3] else {})}
+            links[gpu] = Links()
+        elif gpu and DEAD in line:
+            links[gpu].dead = True
+        elif gpu and (hit := LINK.match(line)):
+            _note(links[gpu], int(hit[1]), hit[2])
     if not words:
         return []
     found = [reading for name, told in words.items() for reading in smi_words.readings(name, told)]
@@ -60,7 +60,7 @@ def listed(part: Part) -> list[Reading]:
         if whole and not any(one.fields or one.dead for one in links.values())
         else []
     )
-    return [answer(INIT, True), *count, answer(TOLD_CARDS, list(words)), *found]
+    return [answer(INIT, True), *count, answer(TOLD_GPUS, list(words)), *found]
 
 
 def _note(links: Links, number: int, said: str) -> None:
@@ -72,8 +72,8 @@ def _note(links: Links, number: int, said: str) -> None:
         links.fields[STATE, number] = 0
 
 
-def _of_links(card: str, links: Links, most: int) -> list[Reading]:
-    """A card of which all links are said to be inactive has as many as its siblings; alone, it may
+def _of_links(gpu: str, links: Links, most: int) -> list[Reading]:
+    """A GPU of which all links are said to be inactive has as many as its siblings; alone, it may
     well have none.
     """
     if links.dead:
@@ -81,31 +81,31 @@ def _of_links(card: str, links: Links, most: int) -> list[Reading]:
     if not links.fields and not links.dead:
         return []
     field = "nvml:nvmlDeviceGetFieldValues({},{},{})"
-    head = answer(field.format(card, COUNT, 0), links.numbers())
+    head = answer(field.format(gpu, COUNT, 0), links.numbers())
     return [
         head,
         *(
-            answer(field.format(card, code, number), value)
+            answer(field.format(gpu, code, number), value)
             for (code, number), value in links.fields.items()
         ),
     ]
 
 
 def topology(part: Part) -> list[Reading]:
-    """Return the cards that the matrix has a row of, and the matrix as it is."""
-    cards = [by_index(hit[1]) for line in part.text.splitlines() if (hit := ROW.match(line))]
+    """Return the GPUs that the matrix has a row of, and the matrix as it is."""
+    gpus = [by_index(hit[1]) for line in part.text.splitlines() if (hit := ROW.match(line))]
     handles = [
         reading
-        for n, card in enumerate(cards)
-        for reading in smi_words.readings(card, {"index": str(n)})
+        for n, gpu in enumerate(gpus)
+        for reading in smi_words.readings(gpu, {"index": str(n)})
     ]
     return (
         [
             answer(INIT, True),
-            answer(TOLD_CARDS, cards),
+            answer(TOLD_GPUS, gpus),
             answer("run:nvidia-smi topo -m", part.text),
             *handles,
         ]
-        if cards
+        if gpus
         else []
     )

@@ -9,7 +9,7 @@ from gpuscan.importers import smi_words
 from gpuscan.importers.part import (
     ADDRESS,
     NAMELESS,
-    TOLD_CARDS,
+    TOLD_GPUS,
     Part,
     answer,
     by_index,
@@ -19,7 +19,7 @@ from gpuscan.importers.part import (
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
 
-CARD = re.compile(rf"^\s*GPU ({ADDRESS})\s*$")
+GPU = re.compile(rf"^\s*GPU ({ADDRESS})\s*$")
 LEAF = re.compile(r"^(\s*)(\S.*?)\s+: ?(.*)$")
 HEAD = re.compile(r"^(\s*)(\S.*?)\s*$")
 # by the end of a value's path: headings were moved in the course of time, and a fragment may begin
@@ -75,7 +75,7 @@ NODE = {  # of the whole node: the key, and how the word is parsed
     "Attached GPUs": ("nvml:nvmlDeviceGetCount()", smi_words.number),
 }
 INIT = "nvml:nvmlInit()"
-MOST_CARDS = 64
+MOST_GPUS = 64
 COMPUTES = ("C", "C+G", "M+C")
 
 
@@ -86,55 +86,53 @@ def cuda(word: str) -> int:
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the readings of every card in the text; values above the first card's line are the
-    node's or a nameless card's.
+    """Return the readings of every GPU in the text; values above the first GPU's line are the
+    node's or a nameless GPU's.
     """
     node: list[Reading] = []
-    cards: dict[str, dict[str, str]] = {}
-    for card, path, word in _leaves(part.text):
-        if not card and path in NODE:
+    gpus: dict[str, dict[str, str]] = {}
+    for gpu, path, word in _leaves(part.text):
+        if not gpu and path in NODE:
             node += of_node(path, word)
             continue
-        words = cards.setdefault(card or NAMELESS, {})
+        words = gpus.setdefault(gpu or NAMELESS, {})
         fact = _fact(path)
         if fact:
             words.setdefault(fact, word)
         else:
             _programs(path, word, words)
-    by_card = {
-        card: smi_words.readings(card, words)
-        for card, words in cards.items()
-        if words or card != NAMELESS
+    by_gpu = {
+        gpu: smi_words.readings(gpu, words)
+        for gpu, words in gpus.items()
+        if words or gpu != NAMELESS
     }
-    return whole(node, by_card, part.command) if by_card or node else []
+    return whole(node, by_gpu, part.command) if by_gpu or node else []
 
 
-def whole(node: list[Reading], by_card: dict[str, list[Reading]], command: str) -> list[Reading]:
-    """Return all readings of a text; what it tells of one card and not of the next was cut off,
-    and so were cards that lack.
+def whole(node: list[Reading], by_gpu: dict[str, list[Reading]], command: str) -> list[Reading]:
+    """Return all readings of a text; what it tells of one GPU and not of the next was cut off,
+    and so were GPUs that lack.
     """
     calls = dict.fromkeys(
-        _call(card, reading.key) for card, found in by_card.items() for reading in found
+        _call(gpu, reading.key) for gpu, found in by_gpu.items() for reading in found
     )
     kept = []
-    for card, found in by_card.items():
-        told = {_call(card, reading.key) for reading in found}
-        lacking = [call.format(card) for call in calls if call not in told]
+    for gpu, found in by_gpu.items():
+        told = {_call(gpu, reading.key) for reading in found}
+        lacking = [call.format(gpu) for call in calls if call not in told]
         kept += [*found, *(refusal(key, "garbled", "the text ends before it") for key in lacking)]
-    cards = list(by_card)
+    gpus = list(by_gpu)
     number = next((reading.value for reading in node if reading.key == NODE["Attached GPUs"][0]), 0)
-    if 1 < len(cards) < number and not re.search(r"\s(?:-i|--id)\b", command):
-        absent = [by_index(n) for n in range(len(cards), min(number, MOST_CARDS))]
-        kept += [
-            refusal(handle(card), "garbled", "the text ends before this card") for card in absent
-        ]
-        cards += absent
-    told_cards = [answer(TOLD_CARDS, cards)] if cards else []
-    return [answer(INIT, True), *node, *told_cards, *_numbered(number, cards), *kept]
+    if 1 < len(gpus) < number and not re.search(r"\s(?:-i|--id)\b", command):
+        absent = [by_index(n) for n in range(len(gpus), min(number, MOST_GPUS))]
+        kept += [refusal(handle(gpu), "garbled", "the text ends before this GPU") for gpu in absent]
+        gpus += absent
+    told_gpus = [answer(TOLD_GPUS, gpus)] if gpus else []
+    return [answer(INIT, True), *node, *told_gpus, *_numbered(number, gpus), *kept]
 
 
-def _call(card: str, key: str) -> str:
-    return key.replace(card, "{}", 1)
+def _call(gpu: str, key: str) -> str:
+    return key.replace(gpu, "{}", 1)
 
 
 def of_node(path: str, word: str) -> list[Reading]:
@@ -143,33 +141,33 @@ def of_node(path: str, word: str) -> list[Reading]:
     try:
         return [answer(key, parse(word))]
     except (ValueError, IndexError):
-        return []  # "N/A" of a driver that does not answer: its cards tell
+        return []  # "N/A" of a driver that does not answer: its GPUs tell
 
 
-def _numbered(number: int, cards: list[str]) -> list[Reading]:
-    """Cards come in the order of their index, and where all are listed that is their index."""
+def _numbered(number: int, gpus: list[str]) -> list[Reading]:
+    """GPUs come in the order of their index, and where all are listed that is their index."""
     return (
-        [answer(f"nvml:nvmlDeviceGetHandleByIndex({n})", card) for n, card in enumerate(cards)]
-        if number == len(cards)
+        [answer(f"nvml:nvmlDeviceGetHandleByIndex({n})", gpu) for n, gpu in enumerate(gpus)]
+        if number == len(gpus)
         else []
     )
 
 
 def _leaves(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (card, path, value) of every value: the path of the headings above it, by indentation."""
-    card, above = "", list[tuple[int, str]]()
+    """Yield (GPU, path, value) of every value: the path of the headings above it, by indentation."""
+    gpu, above = "", list[tuple[int, str]]()
     for line in text.splitlines():
-        named = CARD.match(line)
+        named = GPU.match(line)
         leaf = None if named else LEAF.match(line)
         head = None if named or leaf else HEAD.match(line)
         if named:
-            card, above = pci_address(named[1]), []
+            gpu, above = pci_address(named[1]), []
         elif leaf or head:
             hit = leaf or head
             indent, name = len(hit[1].expandtabs()), hit[2]  # type: ignore[index]
             above = [(depth, word) for depth, word in above if depth < indent]
             if leaf:
-                yield card, "/".join([*(word for _, word in above), name]), leaf[3].strip()
+                yield gpu, "/".join([*(word for _, word in above), name]), leaf[3].strip()
             above.append((indent, MOVED.get(name, name)))
 
 

@@ -1,9 +1,9 @@
-"""`nvidia-smi` without options: the table, two or three lines a card."""
+"""`nvidia-smi` without options: the table, two or three lines a GPU."""
 
 import re
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import ADDRESS, TOLD_CARDS, Part, answer
+from gpuscan.importers.part import ADDRESS, TOLD_GPUS, Part, answer
 from gpuscan.importers.smi_query import COMPUTES, INIT, cuda
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
@@ -23,35 +23,35 @@ PROGRAM = re.compile(r"^\| +(\d+) +(?:\S+ +\S+ +)?(\d+) +([CGM+]+) +\S")
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return what the table tells of each card; names that were cut ("Tesla V100-SXM2...") are
+    """Return what the table tells of each GPU; names that were cut ("Tesla V100-SXM2...") are
     left out.
     """
-    cards: dict[str, dict[str, str]] = {}
+    gpus: dict[str, dict[str, str]] = {}
     words: dict[str, str] = {}
     programs: dict[str, list[str]] = {}
     for line in part.text.splitlines():
         if hit := FIRST.match(line):
             words = {name: word for name, word in hit.groupdict().items() if name != "address"}
-            cards[pci_address(hit["address"])] = words
+            gpus[pci_address(hit["address"])] = words
         elif words and "core_c" not in words and (hit := SECOND.match(line)):
             words |= {
                 name: word for name, word in hit.groupdict().items() if name not in ("fan", "used")
             }
         elif (hit := PROGRAM.match(line)) and hit[3] in COMPUTES:
             programs.setdefault(hit[1], []).append(hit[2])
-    if not cards:
+    if not gpus:
         return []
     shown = "Processes" in part.text
     found = [
         reading
-        for address, told in cards.items()
+        for address, told in gpus.items()
         for reading in smi_words.readings(address, _facts(told, programs, shown))
     ]
     return [
         answer(INIT, True),
         *_versions(part.text),
-        answer(TOLD_CARDS, list(cards)),
-        *_indexes(cards),
+        answer(TOLD_GPUS, list(gpus)),
+        *_indexes(gpus),
         *found,
     ]
 
@@ -75,8 +75,8 @@ def _versions(text: str) -> list[Reading]:
     )
 
 
-def _indexes(cards: dict[str, dict[str, str]]) -> list[Reading]:
+def _indexes(gpus: dict[str, dict[str, str]]) -> list[Reading]:
     return [
         answer(f"nvml:nvmlDeviceGetHandleByIndex({words['index']})", address)
-        for address, words in cards.items()
+        for address, words in gpus.items()
     ]

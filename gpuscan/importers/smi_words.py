@@ -96,7 +96,7 @@ def plain(word: str) -> str:
 
 
 class Row(NamedTuple):
-    """One reading: its call (with `,arguments` behind the card) and the facts that make it; `fact?`
+    """One reading: its call (with `,arguments` behind the GPU) and the facts that make it; `fact?`
     may be absent.
 
     *make* gets their words, None for an absent one, and returns None where that leaves nothing to
@@ -108,12 +108,12 @@ class Row(NamedTuple):
     make: Callable[..., Any]
     raw: bool = False
 
-    def key(self, card: str) -> str:
-        """Return the reading's key for one card."""
+    def key(self, gpu: str) -> str:
+        """Return the reading's key for one GPU."""
         if self.call.startswith("/"):
-            return f"file:/sys/bus/pci/devices/{card}{self.call}"
+            return f"file:/sys/bus/pci/devices/{gpu}{self.call}"
         name, _, arguments = self.call.partition(",")
-        return f"nvml:{name}({card}{',' if arguments else ''}{arguments})"
+        return f"nvml:{name}({gpu}{',' if arguments else ''}{arguments})"
 
 
 def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
@@ -212,7 +212,7 @@ def _reasons(mask: str | None, *words: str | None) -> Any:
 
 
 def _identity(device: str, base: str | None, sub: str | None) -> str:
-    """Return the uevent file of a card: `0x233510DE` names the device, then the vendor."""
+    """Return the uevent file of a GPU: `0x233510DE` names the device, then the vendor."""
     ids = f"{number(device if device.startswith('0x') else f'0x{device}'):08X}"
     classes = [
         number(word if word.startswith("0x") else f"0x{word}") for word in (base or "3", sub or "2")
@@ -310,11 +310,11 @@ ROWS = (
 )  # fmt: skip
 
 
-def readings(card: str, words: Words) -> list[Reading]:
-    """Return the readings of one card, its handle first: NVML opened it, unless the words say
+def readings(gpu: str, words: Words) -> list[Reading]:
+    """Return the readings of one GPU, its handle first: NVML opened it, unless the words say
     otherwise.
     """
-    found = [made for row in ROWS for made in _read(row, card, words)]
+    found = [made for row in ROWS for made in _read(row, gpu, words)]
     unknown = [
         reading
         for reading in found
@@ -323,12 +323,12 @@ def readings(card: str, words: Words) -> list[Reading]:
     if unknown and 2 * len(unknown) >= len(
         [reading for reading in found if not _is_name(reading.key)]
     ):
-        return [refusal(handle(card), "garbled", "Unknown Error", UNKNOWN_ERROR), *found]
-    return [answer(handle(card), True), *found]
+        return [refusal(handle(gpu), "garbled", "Unknown Error", UNKNOWN_ERROR), *found]
+    return [answer(handle(gpu), True), *found]
 
 
 def _is_name(key: str) -> bool:
-    """Tell whether a fact is kept by the driver: it is told even of a card that answers nothing
+    """Tell whether a fact is kept by the driver: it is told even of a GPU that answers nothing
     any more.
     """
     return key.startswith(
@@ -336,8 +336,8 @@ def _is_name(key: str) -> bool:
     )
 
 
-def _read(row: Row, card: str, words: Words) -> list[Reading]:
-    key = row.key(card)
+def _read(row: Row, gpu: str, words: Words) -> list[Reading]:
+    key = row.key(gpu)
     told = {fact: words.get(fact.rstrip("?")) for fact in row.facts}
     if any(word is None and not fact.endswith("?") for fact, word in told.items()):
         return []

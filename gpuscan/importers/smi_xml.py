@@ -59,26 +59,28 @@ REASON = re.compile(r"clocks_(?:event|throttle)_reason_(\w+)")
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the readings of every card; XML that was cut off gives what came before."""
+    """Return the readings of every GPU; XML that was cut off gives what came before."""
     root = _root(part.text)
     node = [
         reading
         for tag, path in NODE.items()
         for reading in smi_query.of_node(path, root.findtext(tag) or "N/A")
     ]
-    cards = {
+    elements = {
         pci_address(str(gpu.get("id"))): gpu
         for gpu in root.iter("gpu")
         if _is_address(gpu.get("id"))
     }
-    if not cards and not node:
+    if not elements and not node:
         return []
-    by_card = {card: smi_words.readings(card, _words(gpu)) for card, gpu in cards.items()}
-    return smi_query.whole(node, by_card, part.command)
+    by_address = {
+        address: smi_words.readings(address, _words(gpu)) for address, gpu in elements.items()
+    }
+    return smi_query.whole(node, by_address, part.command)
 
 
 def _is_address(name: str | None) -> bool:
-    return smi_query.CARD.match(f"GPU {name}") is not None
+    return smi_query.GPU.match(f"GPU {name}") is not None
 
 
 def _root(text: str) -> Tree.Element:

@@ -1,5 +1,5 @@
 """Conditions: what an entry of the catalogue asks for in the company of other events and the
-card's state. Pure.
+GPU's state. Pure.
 """
 
 import re
@@ -21,7 +21,7 @@ LINK = re.compile(r"(?i)\blink\s+(-?\d{1,3})\b")
 
 class Context(NamedTuple):
     """What an event is judged in: all *events* of the log in its order, the driver's *branch* (0 if
-    not known), the card.
+    not known), the GPU.
 
     *state* holds remap_failed, remap_pending, sram_threshold, lost, needs_reset (bool) and
     recovery_action (int), as far as they were read; what is missing or None satisfies no condition.
@@ -246,7 +246,7 @@ def _nvlink5(event: Event, context: Context) -> tuple[Action, str] | None:
 
 
 def _recovery(event: Event, context: Context) -> Action:
-    """Return what the driver's next Xid 154 for the card wants, for that decides here; else the
+    """Return what the driver's next Xid 154 for the GPU wants, for that decides here; else the
     program starts again.
     """
     wanted = [

@@ -17,7 +17,7 @@ from gpuscan.model.outcome import Action
 # how long after its root an echo may still be printed: a GSP gives up after 45 s, and twice
 ECHO_S = 120.0
 START_S = 30.0  # the start of a driver on a full board
-EARLIER_S = 2.0  # and before it: cards of one board do not print in order
+EARLIER_S = 2.0  # and before it: GPUs of one board do not print in order
 APART_S = 60.0  # two occurrences of one burst are one
 MOST_TEXTS = (
     50  # of one incident that are read for conditions; a storm says the same again and again
@@ -47,7 +47,7 @@ OF_THE_DRIVER = ("nvrm", "driver")
 
 
 class Situation(NamedTuple):
-    """What is known beside the log: the cards (or Unread), the driver's branch and the time of
+    """What is known beside the log: the GPUs (or Unread), the driver's branch and the time of
     boot (Unix); 0 where unknown.
     """
 
@@ -73,13 +73,13 @@ def incidents(events: Iterable[Event], situation: Situation) -> tuple[Incident, 
     """Return the incidents in the order of their first line; echoes are named in their root's."""
     listed = [_renamed(event) for event in events]
     groups = _grouped(listed)
-    cards = {} if is_unread(situation.gpus) else {card.address: card for card in situation.gpus}
+    gpus = {} if is_unread(situation.gpus) else {gpu.address: gpu for gpu in situation.gpus}
     judged = {
-        id(group): _judged(group, listed, cards.get(group.address), situation) for group in groups
+        id(group): _judged(group, listed, gpus.get(group.address), situation) for group in groups
     }
     roots = _roots(groups, judged)
     return tuple(
-        _incident(group, roots[id(group)], judged, cards, situation)
+        _incident(group, roots[id(group)], judged, gpus, situation)
         for group in groups
         if id(group) in roots
     )
@@ -115,11 +115,9 @@ class _Judged(NamedTuple):
 
 
 def _judged(
-    group: _Group, events: Sequence[Event], card: Gpu | None, situation: Situation
+    group: _Group, events: Sequence[Event], gpu: Gpu | None, situation: Situation
 ) -> _Judged:
-    context = Context(
-        events, situation.branch or _branch(events), _architecture(card), _state(card)
-    )
+    context = Context(events, situation.branch or _branch(events), _architecture(gpu), _state(gpu))
     last = group.events[-1]
     texts = list({event.text: event for event in group.events}.values())[:MOST_TEXTS]
     chosen = (
@@ -152,10 +150,10 @@ def _ended(group: _Group, events: Sequence[Event]) -> str:
 
 
 def _cures(reset: Event, event: Event) -> bool:
-    """Tell whether a start of the switches ends their SXids, or one of the driver the cards'
+    """Tell whether a start of the switches ends their SXids, or one of the driver the GPUs'
     faults.
 
-    The driver names itself when it has looked at all cards: what it found wrong on the way is of
+    The driver names itself when it has looked at all GPUs: what it found wrong on the way is of
     this very start.
     """
     if ("nvswitch" in reset.entry) != (event.kind == "sxid"):
@@ -171,13 +169,13 @@ def _order(event: Event) -> int:
     return event.line
 
 
-def _state(card: Gpu | None) -> Mapping[str, Any]:
-    """Return the card's state as conditions ask for it; what was not read is left out, and
+def _state(gpu: Gpu | None) -> Mapping[str, Any]:
+    """Return the GPU's state as conditions ask for it; what was not read is left out, and
     satisfies none.
     """
-    if card is None:
+    if gpu is None:
         return {}
-    rows, sram, wanted, access = card.remapped_rows, card.sram, card.recovery_action, card.access
+    rows, sram, wanted, access = gpu.remapped_rows, gpu.sram, gpu.recovery_action, gpu.access
     found = {
         "remap_failed": None if is_unread(rows) else rows.failed,
         "remap_pending": None if is_unread(rows) else rows.pending,
@@ -203,8 +201,8 @@ def _branch(events: Sequence[Event]) -> int:
     )
 
 
-def _architecture(card: Gpu | None) -> str:
-    name = "" if card is None or is_unread(card.name) else card.name
+def _architecture(gpu: Gpu | None) -> str:
+    name = "" if gpu is None or is_unread(gpu.name) else gpu.name
     words = sorted(
         ((word, arch) for arch, known in ARCHITECTURES.items() for word in known),
         key=lambda pair: -len(pair[0]),
@@ -242,13 +240,13 @@ def _echoes(group: _Group, root: _Group, judged: Mapping[int, _Judged]) -> bool:
     """Tell whether a group is what another one leaves behind: a known companion, in time, no
     heavier than it.
     """
-    if not _near(group, root) or group.entry == LOST:  # a lost card is nobody's echo
+    if not _near(group, root) or group.entry == LOST:  # a lost GPU is nobody's echo
         return False
     here = group.address == root.address and bool(group.address)
     if group.entry in (
         RECOVERY,
         CLEANUP,
-    ):  # the last words on a card: they belong to whatever came before them
+    ):  # the last words on a GPU: they belong to whatever came before them
         return here and root.first.kind in ("xid", "nvrm") and _follows(group, root)
     if group.first.cause and f"xid:{group.first.cause}" == root.entry:
         return True
@@ -258,13 +256,13 @@ def _echoes(group: _Group, root: _Group, judged: Mapping[int, _Judged]) -> bool:
     known = group.entry in companions or group.first.kind in companions
     known = known or (
         here and group.first.kind in OF_THE_DRIVER and root.first.kind == "xid"
-    )  # its own words on that card
+    )  # its own words on that GPU
     elsewhere = root.first.kind == "xid" and (group.first.kind == "sxid" or group.entry in PEERS)
     return known and (here or elsewhere or not group.address or group.first.kind in ("aer", "apei"))
 
 
 def _of_others(group: _Group, root: _Group, judged: Mapping[int, _Judged]) -> bool:
-    """Tell whether two programs' faults are of two programs: each is told. What a card's fault
+    """Tell whether two programs' faults are of two programs: each is told. What a GPU's fault
     ends is no fault of its own.
     """
     both = [{event.pid for event in one.events if event.pid} for one in (group, root)]
@@ -291,10 +289,10 @@ def _incident(
     group: _Group,
     echoes: Sequence[_Group],
     judged: Mapping[int, _Judged],
-    cards: Mapping[str, Gpu],
+    gpus: Mapping[str, Gpu],
     situation: Situation,
 ) -> Incident:
-    card = cards.get(group.address)
+    gpu = gpus.get(group.address)
     mine = judged[id(group)]
     known = catalogue.entry(group.entry)
     words = [
@@ -305,10 +303,10 @@ def _incident(
         key=lambda one: one.action.rank,
     )
     lack = "not-recorded" if is_unread(situation.gpus) else "not-found"
-    unknown: Any = Unread("", lack, "no such card is here to ask")
+    unknown: Any = Unread("", lack, "no such GPU is here to ask")
     first, last = group.first, group.events[-1]
     return Incident(
-        label=_label(group, card),
+        label=_label(group, gpu),
         address=group.address,
         part=group.part,
         kind=_kind(first.kind),
@@ -321,7 +319,7 @@ def _incident(
         urgency=best.urgency,
         state=known.state,
         ended=mine.ended,
-        clean=_clean(_state(card)),
+        clean=_clean(_state(gpu)),
         listed=bool(known.sources),
         events=len(group.events),
         times=_occurrences(group.events),
@@ -332,9 +330,9 @@ def _incident(
         processes=tuple(
             dict.fromkeys(_process(event) for event in group.events if event.pid or event.process)
         ),
-        echoes=tuple(_echo(echo, cards) for echo in echoes),
+        echoes=tuple(_echo(echo, gpus) for echo in echoes),
         values=dict(last.values),
-        recovery_action=card.recovery_action if card else unknown,
+        recovery_action=gpu.recovery_action if gpu else unknown,
     )
 
 
@@ -346,7 +344,7 @@ def _kind(kind: str) -> str:
 
 
 def _clean(state: Mapping[str, Any]) -> str:
-    """Tell whether a card shows no fault now: its recovery action says so where it can be read,
+    """Tell whether a GPU shows no fault now: its recovery action says so where it can be read,
     and no flag speaks against it.
     """
     if any(state.values()):
@@ -358,9 +356,9 @@ def _clean(state: Mapping[str, Any]) -> str:
     return "yes" if state.get("recovery_action") == 0 else "unknown"
 
 
-def _label(group: _Group, card: Gpu | None) -> str:
+def _label(group: _Group, gpu: Gpu | None) -> str:
     first = group.first
-    where = card.label if card else group.address or group.part
+    where = gpu.label if gpu else group.address or group.part
     if first.kind in NAMES:
         what = f"{NAMES[first.kind]} {first.code}"
         what += f" after {first.cause}" if first.cause else ""
@@ -418,8 +416,8 @@ def _moment(event: Event) -> str:
     )
 
 
-def _echo(group: _Group, cards: Mapping[str, Gpu]) -> Echo:
-    first, label = group.first, _label(group, cards.get(group.address))
+def _echo(group: _Group, gpus: Mapping[str, Gpu]) -> Echo:
+    first, label = group.first, _label(group, gpus.get(group.address))
     return Echo(
         label, first.kind, first.code, group.entry, group.address, group.part, len(group.events)
     )

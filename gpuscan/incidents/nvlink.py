@@ -20,7 +20,7 @@ INVESTIGATE = {
     "INVESTIGATE_LINK_SI_AND_CABLES": "the link's signal is bad: look at cables and connectors if it comes again",
     "INVESTIGATE_SW_USER": "software or an administrator took the link down",
     "INVESTIGATE_SW_USER_LINK_SI": "software took the link down, perhaps for a bad signal",
-    "INVESTIGATE_PEER_DEVICE": "the far end did it: look at the other card or the switch",
+    "INVESTIGATE_PEER_DEVICE": "the far end did it: look at the other GPU or the switch",
     "INVESTIGATE_HOST": "look for the cause in the host",
 }
 # the reason of a link that went down, where it says more than what is to be investigated
@@ -150,7 +150,7 @@ MEANINGS: dict[str, tuple[Action, str]] = {
     "unexpected": (Action.RESET_GPU, "an error that should not come: report it if it comes again"),
     "fabric": (
         Action.RESET_GPU,
-        "an echo of the far end, after which all cards and switches of the fabric have to be reset",
+        "an echo of the far end, after which all GPUs and switches of the fabric have to be reset",
     ),
     "sympathetic": (
         Action.RESET_GPU,

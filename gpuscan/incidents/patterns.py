@@ -1,4 +1,4 @@
-"""When programs' faults are the card's: different programs that fail at one place of it."""
+"""When programs' faults are the GPU's: different programs that fail at one place of it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ PLACES: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def pattern(events: Sequence[Event]) -> str:
-    """Return why these faults point at the card, or nothing.
+    """Return why these faults point at the GPU, or nothing.
 
     Programs' names tell programs apart, not their process ids: one faulty program fails at one
     place however often it is started (NVIDIA's workflow for Xid 13 asks for the same place from
@@ -24,9 +24,7 @@ def pattern(events: Sequence[Event]) -> str:
         programs = {event.process for event, _ in placed if event.process}
         places = {place for _, place in placed}
         if len(programs) > 1 and len(places) == 1 and _apart(placed, lambda pair: pair[0]):
-            return (
-                f"different programs ({', '.join(sorted(programs))}) failed at {told} of the card"
-            )
+            return f"different programs ({', '.join(sorted(programs))}) failed at {told} of the GPU"
     return ""
 
 

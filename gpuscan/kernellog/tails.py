@@ -93,7 +93,7 @@ def _name(rest: str, quote: str) -> tuple[str, str]:
 
 
 def is_gsp_crash(text: str) -> bool:
-    """Tell whether a text is that of a crash of the card's GSP, whatever number stands before it."""
+    """Tell whether a text is that of a crash of the GPU's GSP, whatever number stands before it."""
     return GSP_CRASH.match(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Evidence that goes beyond a recording: who holds the cards, NVIDIA's own report, files' hashes;
+"""Evidence that goes beyond a recording: who holds the GPUs, NVIDIA's own report, files' hashes;
 all bounded in time.
 """
 
@@ -81,7 +81,7 @@ def bug_report(directory: str, limit_s: float) -> dict[str, Any]:
     row, or {name, error}.
 
     A log that was cut off is kept, and its row has both: NVIDIA says that one may be enough. The
-    script touches every card and may hang in the driver; then it is killed with all that it
+    script touches every GPU and may hang in the driver; then it is killed with all that it
     started, or left to its fate.
     """
     places = [place for place in os.environ.get("PATH", "").split(":") if place.startswith("/")]

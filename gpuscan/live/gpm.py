@@ -1,4 +1,4 @@
-"""GPM: how busy a card's multiprocessors, tensor cores and memory were since the last time it was
+"""GPM: how busy a GPU's multiprocessors, tensor cores and memory were since the last time it was
 asked (Hopper and newer).
 """
 
@@ -14,14 +14,14 @@ METRICS = {
 
 
 class Gpm:
-    """Keeps each card's last sample: a metric is what lies between two."""
+    """Keeps each GPU's last sample: a metric is what lies between two."""
 
     def __init__(self) -> None:
         self._last: dict[str, Any] = {}
 
     def since_last(self, address: str, handle: Any) -> dict[str, float] | None:
         """Return shares of the time, 0 to 1, by name; None the first time. NVMLError where the
-        card has no GPM.
+        GPU has no GPM.
         """
         if not pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)

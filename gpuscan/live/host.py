@@ -17,7 +17,7 @@ from gpuscan.live.keys import SWEEPS
 MOST_BYTES = 8 * 1024 * 1024
 CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines tell all that is asked of it
 CLOCKS_APART_S = 120.0  # a log's clock may be set after the boot
-# a card's serial number stands in the beginning, and each word of it takes the card a moment
+# a GPU's serial number stands in the beginning, and each word of it takes the GPU a moment
 VPD_BYTES = 1024
 ERRNO_KINDS = {
     1: "no-permission",

@@ -16,7 +16,7 @@ def parse_key(key: str) -> tuple[str, list[str]]:
     return name, inner.split(",") if inner else []
 
 
-def card_of(key: str) -> str:
-    """Return the PCI address of the card that an NVML key asks, or nothing."""
+def gpu_of(key: str) -> str:
+    """Return the PCI address of the GPU that an NVML key asks, or nothing."""
     _, arguments = parse_key(key) if key.startswith("nvml:") else ("", [])
     return arguments[0] if arguments and ":" in arguments[0] else ""

@@ -1,4 +1,4 @@
-"""What NVML says, through nvidia-ml-py: calls by name, field values in batches, cards by PCI
+"""What NVML says, through nvidia-ml-py: calls by name, field values in batches, GPUs by PCI
 address.
 """
 
@@ -11,7 +11,7 @@ import pynvml
 
 from gpuscan.live.child import Answer, Places
 from gpuscan.live.gpm import Gpm
-from gpuscan.live.keys import INIT, card_of, parse_key
+from gpuscan.live.keys import INIT, gpu_of, parse_key
 from gpuscan.live.library import find_library
 
 FIELD_VALUES = "nvmlDeviceGetFieldValues"
@@ -28,7 +28,7 @@ KINDS = {
     13: "not-found",
     15: "lost",
     16: "reset-required",
-    # the operating system, as a container's device rules, keeps the card from us
+    # the operating system, as a container's device rules, keeps the GPU from us
     17: "no-permission",
     18: "not-found",
     25: "not-supported",  # this driver knows an older version of the structure
@@ -51,7 +51,7 @@ FORMS = (
 
 
 class NvmlReader:
-    """Answers calls; after one that waited for a card's firmware, that card is asked nothing more."""
+    """Answers calls; after one that waited for a GPU's firmware, that GPU is asked nothing more."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -61,7 +61,7 @@ class NvmlReader:
         self.gpm = Gpm()
 
     def batches(self, keys: list[str]) -> Iterator[list[str]]:
-        """Yield the keys one by one, but the field values of one card together."""
+        """Yield the keys one by one, but the field values of one GPU together."""
         batch: list[str] = []
         for key in keys:
             if batch and not (_batch_of(key) and _batch_of(key) == _batch_of(batch[0])):
@@ -73,7 +73,7 @@ class NvmlReader:
 
     def answer(self, batch: list[str]) -> list[Answer]:
         """Return the answers to one call; an NVML error is the answer of each key in it."""
-        address = card_of(batch[0])
+        address = gpu_of(batch[0])
         if address in self.silent:
             return [(key, None, ("blocked-behind", self.silent[address], None)) for key in batch]
         start_s = time.monotonic()
@@ -112,7 +112,7 @@ class NvmlReader:
         self.started = True
 
     def handle(self, address: str) -> Any:
-        """Open a card by its PCI address, once."""
+        """Open a GPU by its PCI address, once."""
         if address not in self.handles:
             self.handles[address] = pynvml.nvmlDeviceGetHandleByPciBusId(address.encode("ascii"))
         return self.handles[address]
@@ -140,7 +140,7 @@ class NvmlReader:
 
 
 def _batch_of(key: str) -> str:
-    """Return the batch that a key is part of: a card's field values, those of its C2C links apart;
+    """Return the batch that a key is part of: a GPU's field values, those of its C2C links apart;
     or nothing.
     """
     name, arguments = parse_key(key)

@@ -19,11 +19,11 @@ FAREWELL_S = (
 caught: list[int] = []  # the signals that came to a scan, in their order
 
 
-def whole_cards(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what others chose for CUDA: cards are whole, and numbered by
+def whole_gpus(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what others chose for CUDA: GPUs are whole, and numbered by
     PCI address as NVML does.
 
-    Through MPS a card may show less memory and fewer processors than it has: where CUDA finds no
+    Through MPS a GPU may show less memory and fewer processors than it has: where CUDA finds no
     daemon it does without.
     """
     kept = {name: value for name, value in environment.items() if not name.startswith("CUDA_")}

@@ -15,15 +15,15 @@ def scan(
     children: Mapping[str, source.Child],
     options: Options,
     waiting: Callable[[str, float], None],
-    cards: Collection[str] = (),
+    gpus: Collection[str] = (),
     *,
     cables: bool = False,
     keys: Collection[str] = (),
 ) -> Recording:
     """Read this machine and return its recording.
 
-    *children* are readers forked earlier; *waiting* is told of a key that takes long; *cards*
-    limits NVML to these PCI addresses, so that a card that hangs need not be touched; *cables*
+    *children* are readers forked earlier; *waiting* is told of a key that takes long; *GPUs*
+    limits NVML to these PCI addresses, so that a GPU that hangs need not be touched; *cables*
     reads the far end of each port, too; *keys*, if any, are all that is read.
     """
     started = time.time()
@@ -38,7 +38,7 @@ def scan(
         while wanted := [
             key
             for key in keys or collectors.plan(recording)
-            if key not in recording and _asked(key, cards)
+            if key not in recording and _asked(key, gpus)
         ]:
             for reading in guard.read(wanted):
                 recording.add(reading)
@@ -53,12 +53,12 @@ def scan(
     return recording
 
 
-def _asked(key: str, cards: Collection[str]) -> bool:
+def _asked(key: str, gpus: Collection[str]) -> bool:
     return (
-        not cards
+        not gpus
         or not key.startswith("nvml:nvmlDevice")
         or ":" not in key[5:]
-        or any(card in key for card in cards)
+        or any(gpu in key for gpu in gpus)
     )
 
 

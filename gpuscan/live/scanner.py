@@ -23,7 +23,7 @@ IN_VAIN = 2  # so many signals end the scan only; one more ends the program, wha
 
 
 class Request(NamedTuple):
-    """What to read: below which roots, within how many seconds, NVML of which cards only (PCI
+    """What to read: below which roots, within how many seconds, NVML of which GPUs only (PCI
     addresses; all if none).
 
     *cables* asks for the far end of each port, too, which sweeps the fabric; *keys*, if any, are
@@ -34,7 +34,7 @@ class Request(NamedTuple):
     root: str = "/"
     driver_root: str = ""
     deadline_s: float = DEADLINE_S
-    cards: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
     cables: bool = False
     keys: tuple[str, ...] = ()
     load: Any = None
@@ -44,7 +44,7 @@ class Scanner:
     """A scan under way in a process of its own. Signals end the scan, not the program: what was
     read is judged.
 
-    Its end is not waited for before the report is out (`end_all`): letting go of the cards takes
+    Its end is not waited for before the report is out (`end_all`): letting go of the GPUs takes
     the driver a while.
     """
 
@@ -189,7 +189,7 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
             recording = burn(request.load, children, options)
         else:
             recording = scan(
-                children, options, _waiting, request.cards, cables=request.cables, keys=request.keys
+                children, options, _waiting, request.gpus, cables=request.cables, keys=request.keys
             )
         with (
             contextlib.suppress(BrokenPipeError),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpuscan.live import process as source
 from gpuscan.live.channel import STATUS_S, Desk
 from gpuscan.live.child import Places
-from gpuscan.live.keys import INIT, SWEEPS, card_of
+from gpuscan.live.keys import INIT, SWEEPS, gpu_of
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 
@@ -21,7 +21,7 @@ MOST_HANGS = {
     "nvml": 2,
     "host": 5,
 }  # children that gave no answer, until that reader is asked nothing more
-MOST_CRASHES = 16  # a call that crashes NVML may do so on every card, and a new child takes no time
+MOST_CRASHES = 16  # a call that crashes NVML may do so on every GPU, and a new child takes no time
 TICK_S = 1.0
 MOST_RESERVED_S = 30.0  # of a deadline, for judging and reporting: of days a share would be hours
 
@@ -35,9 +35,9 @@ class Limits(NamedTuple):
     call_s: float = 50.0
     host_s: float = 10.0
     sweep_s: float = 40.0  # a command that asks the whole fabric
-    # an answer of a card that took this long came from dead firmware: it is asked nothing more
+    # an answer of a GPU that took this long came from dead firmware: it is asked nothing more
     slow_s: float = 5.0
-    worker_s: float = 60.0  # silence of a burn-in's worker: twice its own limit for a stuck card
+    worker_s: float = 60.0  # silence of a burn-in's worker: twice its own limit for a stuck GPU
 
     def of(self, key: str) -> float:
         """Return the limit of one key."""
@@ -86,7 +86,7 @@ class Guard:
         self.waiting = waiting
         began_s = min([time.monotonic(), *(child.since_s for child in children.values())])
         self.ends_s = began_s + options.reading_s()
-        self.stuck: dict[str, str] = {}  # cards that are asked nothing more, and why
+        self.stuck: dict[str, str] = {}  # GPUs that are asked nothing more, and why
         self.readings: list[Reading] = []
         limits = options.limits
         places = Places(
@@ -150,7 +150,7 @@ class Guard:
             desk.ask(wanted)
 
     def _refused(self, desk: Desk, key: str) -> str:
-        return desk.given_up or self.stuck.get(card_of(key), "")
+        return desk.given_up or self.stuck.get(gpu_of(key), "")
 
     def _stop_where_over(self) -> bool:
         """End all reading where a signal came or the time is up."""
@@ -219,14 +219,14 @@ class Guard:
                 self._crashed(desk, f"the reading process talks nonsense: {line[:60]!r}")
                 return
             if reading.error is not None and reading.error.kind == "blocked-behind":
-                self.stuck.setdefault(card_of(reading.key), reading.error.text)
+                self.stuck.setdefault(gpu_of(reading.key), reading.error.text)
             desk.answered()
             self.readings.append(reading)
         if ended:
             self._crashed(desk, f"the reading process {desk.end(STATUS_S)}")
 
     def _hung(self, desk: Desk, why: str) -> None:
-        """Give up a child that does not answer: blame the key under way and its card, and ask a
+        """Give up a child that does not answer: blame the key under way and its GPU, and ask a
         new child for the rest.
         """
         culprit, *rest = desk.asked
@@ -240,9 +240,9 @@ class Guard:
         )
         self._forget(desk)
         reason = f"behind {culprit}, which gave no answer"
-        if card_of(culprit):
-            self.stuck[card_of(culprit)] = reason
-        if (desk.kind == "nvml" and not card_of(culprit)) or len(desk.hangs) >= MOST_HANGS[
+        if gpu_of(culprit):
+            self.stuck[gpu_of(culprit)] = reason
+        if (desk.kind == "nvml" and not gpu_of(culprit)) or len(desk.hangs) >= MOST_HANGS[
             desk.kind
         ]:
             self._give_up(desk, culprit, reason)

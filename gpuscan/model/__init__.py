@@ -91,7 +91,7 @@ __all__ = [
 class Node(NamedTuple):
     """Everything one node said of itself.
 
-    *gpus* are the NVIDIA cards on PCI (those that NVML lists where PCI cannot be seen);
+    *gpus* are the NVIDIA GPUs on PCI (those that NVML lists where PCI cannot be seen);
     *device_minors* the numbers of /dev/nvidiaN; *ports* the InfiniBand ports and *ethernet_ports*
     those of the same kind of adapter that run Ethernet; *disks* the NVMe disks; *firmware* what was
     imported of the BMC's list; *kernel_modules* the names in /proc/modules; *past* is what the

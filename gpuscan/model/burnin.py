@@ -1,4 +1,4 @@
-"""Records of the burn-in: what each test did on one card, what it measured, and what the card
+"""Records of the burn-in: what each test did on one GPU, what it measured, and what the GPU
 showed meanwhile.
 """
 
@@ -24,7 +24,7 @@ class Rate(NamedTuple):
     `peer_one_way_gbps`), unit included.
 
     *again* is what a second try measured after a pause, empty where the first was good enough;
-    *usual* the median of this node's cards in the same test, not recorded for one card alone.
+    *usual* the median of this node's GPUs in the same test, not recorded for one GPU alone.
     """
 
     label: str
@@ -34,11 +34,11 @@ class Rate(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What the card showed during a test, once a second: the highest temperatures, mean and highest
+    """What the GPU showed during a test, once a second: the highest temperatures, mean and highest
     power, median SM clock.
 
-    *usual_core_c* is the median of this node's cards in the same test; *slowdown_c*, *memory_max_c*
-    and *limit_w* are the card's own limits. Shares are of the samples, 0 to 1: how many showed that
+    *usual_core_c* is the median of this node's GPUs in the same test; *slowdown_c*, *memory_max_c*
+    and *limit_w* are the GPU's own limits. Shares are of the samples, 0 to 1: how many showed that
     reason for lower clocks; *slowed* is the number of samples, in the worst round, that showed one
     other than the power cap. *pcie_generation* and *pcie_width* are the highest seen. *sm_active*,
     *tensor_active* and *dram_active* are mean shares of the time by GPM (NVML, Hopper and newer), 0
@@ -69,26 +69,26 @@ class Load(NamedTuple):
 
 
 class BurnTest(NamedTuple):
-    """One test of the burn-in on one card (*card* is its label), or from it to another (*to*).
+    """One test of the burn-in on one GPU (*GPU* is its label), or from it to another (*to*).
 
     *label* reads `SXM1 stress-bf16`, `SXM1 peer SXM2` or `node dcgmi-diag`; *kind* is open (the
-    card could not be used), exact, stress, pulse, memory, hbm, pcie, peer, nccl or tool; *hot*
-    tells that the card had been heated before. *ended* is `ran`, or how it ended instead: `stuck`,
-    `lost` (the card failed: *text* has CUDA's words, *error* its name for it) or `failed` or
+    GPU could not be used), exact, stress, pulse, memory, hbm, pcie, peer, nccl or tool; *hot*
+    tells that the GPU had been heated before. *ended* is `ran`, or how it ended instead: `stuck`,
+    `lost` (the GPU failed: *text* has CUDA's words, *error* its name for it) or `failed` or
     `warned` (a tool said so: *text* is what it said, *action* what the code that it gave asks for
     in DCGM's catalogue, empty where it gave none). *operations* counts what was compared, *what*
     names it; *mismatches* were wrong, *mismatches_again* in the repetition that follows a mismatch
     (empty without one). *hash* is of a full-entropy product, *hash_again* that of a second try
-    (empty without one), *common_hash* what most cards got for it. *grown* are the card's error
+    (empty without one), *common_hash* what most GPUs got for it. *grown* are the GPU's error
     counters that rose meanwhile, *logged* the kernel's lines on it, *remap_pending* whether it now
-    waits for a reset. *wrong_beside* counts the card's own other tests in which words were wrong
+    waits for a reset. *wrong_beside* counts the GPU's own other tests in which words were wrong
     without an ECC error.
     """
 
     label: str
     address: str
     kind: str
-    card: str
+    gpu: str
     to: str
     hot: bool
     seconds: float

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 
 class Compared(NamedTuple):
-    """One value beside the one that it should have: *usual* is what *whose* says (`the other cards
+    """One value beside the one that it should have: *usual* is what *whose* says (`the other GPUs
     have`, `before it was`).
     """
 
@@ -28,7 +28,7 @@ class Change(NamedTuple):
     missing (the part that was here is now in *moved_to*, if it was seen again), or added; it is not
     read where the parts cannot be told apart. A cable is told by its far end. *expected* tells that
     it was named to be replaced, *allowed* that it may be another without that; *new* that another
-    part than before sits here, *everywhere* that all cards of the node are others. *identity* reads
+    part than before sits here, *everywhere* that all GPUs of the node are others. *identity* reads
     `serial 1654000000107`. *versions* are what siblings should share (VBIOS, firmware), *marks*
     what tells their kind (part number, PSID, model), *settings* what lives in the part or its port,
     *wear* its lifetime counts of errors, *counters* those beside what they were on the same part.

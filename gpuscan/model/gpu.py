@@ -21,7 +21,7 @@ class Counter(NamedTuple):
 
 class EccErrors(NamedTuple):
     """Uncorrected and corrected memory errors: since the driver loaded (volatile), and over the
-    card's life.
+    GPU's life.
     """
 
     uncorrected_volatile: int
@@ -61,7 +61,7 @@ class SpareRows(NamedTuple):
 
 
 class RetiredPages(NamedTuple):
-    """Pages retired after single-bit and double-bit errors (cards before Ampere), and whether one
+    """Pages retired after single-bit and double-bit errors (GPUs before Ampere), and whether one
     waits.
     """
 
@@ -78,7 +78,7 @@ class Repair(NamedTuple):
 
 
 class Pcie(NamedTuple):
-    """The card's PCIe link: lanes and generation now and at most, and replays."""
+    """The GPU's PCIe link: lanes and generation now and at most, and replays."""
 
     width: int
     max_width: int
@@ -88,7 +88,7 @@ class Pcie(NamedTuple):
 
 
 class Aer(NamedTuple):
-    """Advanced error reporting of the card's PCIe function: totals by severity, from sysfs."""
+    """Advanced error reporting of the GPU's PCIe function: totals by severity, from sysfs."""
 
     fatal: Counter
     nonfatal: Counter
@@ -103,7 +103,7 @@ class Power(NamedTuple):
 
 
 class Temperature(NamedTuple):
-    """Temperatures in degrees Celsius: core and memory now, and the card's own limits."""
+    """Temperatures in degrees Celsius: core and memory now, and the GPU's own limits."""
 
     core_c: int
     memory_c: int
@@ -112,7 +112,7 @@ class Temperature(NamedTuple):
 
 
 class NvLink(NamedTuple):
-    """One NVLink of the card: up or not, its rate one way in MB/s, and its error counters."""
+    """One NVLink of the GPU: up or not, its rate one way in MB/s, and its error counters."""
 
     number: int
     active: bool
@@ -144,7 +144,7 @@ class Throttled(NamedTuple):
 
 
 class Fabric(NamedTuple):
-    """The card's registration with the NVLink fabric. *state*: 0 not supported, 1 not started, 2 in
+    """The GPU's registration with the NVLink fabric. *state*: 0 not supported, 1 not started, 2 in
     progress, 3 completed.
 
     *status* is an NVML return code. Of the health mask: 0 no word, 1 true, 2 false for each
@@ -160,7 +160,7 @@ class Fabric(NamedTuple):
 
 
 class BusLink(NamedTuple):
-    """The card's PCIe link as sysfs or lspci shows it: whether the card answers on the bus at all,
+    """The GPU's PCIe link as sysfs or lspci shows it: whether the GPU answers on the bus at all,
     the lanes in use, whether both ends have more of them (*narrow*), and the grave errors that are
     latched in its AER status (`SDES`, `DLP`).
     """
@@ -172,20 +172,20 @@ class BusLink(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A program that computes on the card."""
+    """A program that computes on the GPU."""
 
     pid: int
 
 
 class Gpu(NamedTuple):
-    """One card. *address* is its PCI address; *access* tells whether the driver can talk to it.
+    """One GPU. *address* is its PCI address; *access* tells whether the driver can talk to it.
 
     *device_id* reads `10de:2335`; *module_id* is the board's module number, *physical_slot* the
-    chassis slot and *root_port* the PCIe root port above the card; *recovery_action* is NVML field
+    chassis slot and *root_port* the PCIe root port above the GPU; *recovery_action* is NVML field
     230 (0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7
     system reboot); *busy_percent* is how much of the time a program ran on it, *link_generation*
     the highest PCIe generation that both ends have; *logged_serial* and *logged_uuid* are what the
-    driver logged of the card when it failed: a dead card tells no more.
+    driver logged of the GPU when it failed: a dead GPU tells no more.
     """
 
     address: str

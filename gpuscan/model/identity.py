@@ -17,7 +17,7 @@ BRACKETS = " \t\r\n\0[]()<>'\""
 
 
 class Machine(NamedTuple):
-    """What identifies a machine; None for what is not known, a tuple of the serials that its cards
+    """What identifies a machine; None for what is not known, a tuple of the serials that its GPUs
     tell or told.
     """
 
@@ -41,8 +41,8 @@ def real(value: Any) -> str | None:
 
 
 def serial_of(gpu: Any) -> tuple[str | None, str]:
-    """Return a card's serial number and where it is from: NVML (empty), or the `kernel log` of the
-    card's failure.
+    """Return a GPU's serial number and where it is from: NVML (empty), or the `kernel log` of the
+    GPU's failure.
     """
     for value, source in ((gpu.serial, ""), (gpu.logged_serial, "kernel log")):
         if real(value):
@@ -52,8 +52,8 @@ def serial_of(gpu: Any) -> tuple[str | None, str]:
 
 def machine_of(node: Node) -> Machine:
     """Return what identifies the node's machine."""
-    cards = () if is_unread(node.gpus) else node.gpus
-    serials = (serial_of(card)[0] for card in cards)
+    gpus = () if is_unread(node.gpus) else node.gpus
+    serials = (serial_of(gpu)[0] for gpu in gpus)
     host = node.host
     return Machine(
         dmi_serial=real(host.serial),
@@ -65,10 +65,10 @@ def machine_of(node: Node) -> Machine:
 
 
 def same_machine(a: Machine, b: Machine) -> bool | None:
-    """Tell whether both are one machine: by the DMI serial, else by a card in both, else by the
+    """Tell whether both are one machine: by the DMI serial, else by a GPU in both, else by the
     machine id; None: nobody can.
 
-    A machine id is copied with a disk's image, and no card in common may be a whole tray that was
+    A machine id is copied with a disk's image, and no GPU in common may be a whole tray that was
     replaced.
     """
     if a.dmi_serial and b.dmi_serial:

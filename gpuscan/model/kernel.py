@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 class Driver(NamedTuple):
     """The NVIDIA driver: whether NVML answers (*access*), and the versions of module and library.
 
-    *flavour* is `open` or `proprietary`; *nvml_count* is how many cards NVML lists;
+    *flavour* is `open` or `proprietary`; *nvml_count* is how many GPUs NVML lists;
     *confidential_compute* is that mode.
     """
 
@@ -50,13 +50,13 @@ class Incident(NamedTuple):
 
     *kind* is xid, sxid, nvrm (a driver's line without a code) or host; *entry* the catalogue's id,
     *name* its symbol. *action* is what code, text, company and state ask for together, and
-    *because* why where that is not the code alone. *state* tells what the card's state says of it:
+    *because* why where that is not the code alone. *state* tells what the GPU's state says of it:
     mapped (the driver sets a recovery action for it), unmapped, or none; *ended* names what has
-    ended it since (a reset, a boot); *clean* is yes, no or unknown: whether the card shows no fault
+    ended it since (a reset, a boot); *clean* is yes, no or unknown: whether the GPU shows no fault
     now. *events* counts lines and *times* bursts of them; *when* is told in words, *first_s* and
     *last_s* are seconds since boot. *processes* are the programs that the lines name, who need not
     be the culprits; *echoes* what it left behind elsewhere; *values* what was parsed of the last
-    line; *recovery_action* is what the card's driver wants now. *listed* is False for a code that
+    line; *recovery_action* is what the GPU's driver wants now. *listed* is False for a code that
     no catalogue has.
     """
 

@@ -60,7 +60,7 @@ ACTIONS: dict[Action, ActionRow] = {
     Action.RESTART_APP: ActionRow(
         "warn",
         0,
-        "Restart the program that failed; the card is not at fault.",
+        "Restart the program that failed; the GPU is not at fault.",
         "The program runs through.",
     ),
     Action.FIX_CONFIG: ActionRow(
@@ -78,14 +78,14 @@ ACTIONS: dict[Action, ActionRow] = {
     Action.RESET_GPU: ActionRow(
         "reboot",
         30,
-        "End all programs on the card and reset it (nvidia-smi --gpu-reset), or reboot the node.",
+        "End all programs on the GPU and reset it (nvidia-smi --gpu-reset), or reboot the node.",
         "After the reset gpuscan run passes without this finding.",
     ),
     Action.REBOOT: ActionRow(
         "reboot",
         30,
         "Drain and reboot the node.",
-        "After the boot every card answers and gpuscan run passes.",
+        "After the boot every GPU answers and gpuscan run passes.",
     ),
     Action.POWER_CYCLE: ActionRow(
         "reboot",
@@ -120,7 +120,7 @@ RECOVERY_ACTIONS = {
     0: Action.NONE,
     1: Action.RESET_GPU,
     2: Action.REBOOT,
-    3: Action.MONITOR,  # drain P2P: NVIDIA calls it no fault of the card by itself
+    3: Action.MONITOR,  # drain P2P: NVIDIA calls it no fault of the GPU by itself
     4: Action.RESET_GPU,
     5: Action.FIX_CONFIG,  # recover the IMEX domain: a service
     6: Action.RESET_GPU,

@@ -3,10 +3,10 @@
 from typing import NamedTuple, TypeGuard
 
 KINDS = (
-    "not-supported",  # the driver says that this card or machine has no such thing
+    "not-supported",  # the driver says that this GPU or machine has no such thing
     "too-old-driver",  # this driver branch cannot tell
     "no-permission",
-    "lost",  # the card is off the bus
+    "lost",  # the GPU is off the bus
     "reset-required",
     "timed-out",  # this very call gave no answer
     "blocked-behind",  # never asked, because something before it gave no answer

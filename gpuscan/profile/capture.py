@@ -11,13 +11,13 @@ from gpuscan.errors import UsageError
 from gpuscan.model import Counter, Gpu, Node, is_unread
 
 FEWEST_TO_FOLD = 3
-FLOOR_SHARE = 0.85  # of the median: cards differ by 5 %, and a fault that matters by more than 10 %
+FLOOR_SHARE = 0.85  # of the median: GPUs differ by 5 %, and a fault that matters by more than 10 %
 CAPABILITIES = profile.schema()["properties"]["capabilities"]["items"]["enum"]
 
 
 def captured(nodes: Sequence[Node]) -> str:
     """Return the YAML of a profile that these good nodes fit; raises UsageError where they or their
-    cards differ.
+    GPUs differ.
 
     One node gives its own values. Of several (three at least) only what all share is expected: the
     driver's and firmware's lowest version becomes the floor.
@@ -28,95 +28,92 @@ def captured(nodes: Sequence[Node]) -> str:
         )
     data = [_one(node) for node in nodes]
     if len({json.dumps(one["match"]["device_ids"]) for one in data}) > 1:
-        raise UsageError("these nodes hold cards of different models: capture each kind by itself")
+        raise UsageError("these nodes hold GPUs of different models: capture each kind by itself")
     folded = data[0] if len(data) == 1 else _folded(data)
     return _yaml(folded, len(nodes))
 
 
 def _one(node: Node) -> dict[str, Any]:
     if is_unread(node.gpus) or not node.gpus:
-        raise UsageError("there is no NVIDIA card to capture a profile from")
-    cards = node.gpus
-    gpu: dict[str, Any] = {"count": len(cards)}
+        raise UsageError("there is no NVIDIA GPU to capture a profile from")
+    expected: dict[str, Any] = {"count": len(node.gpus)}
     for key, of in GPU_FACTS.items():
-        gpu[key] = _shared(key, [(card.label, _value(of, card)) for card in cards])
-    gpu["slots"] = [card.label for card in cards]
+        expected[key] = _shared(key, [(one.label, _value(of, one)) for one in node.gpus])
+    expected["slots"] = [one.label for one in node.gpus]
     machine = [word for word in (node.host.vendor, node.host.product) if not is_unread(word)]
     match = {
-        "device_ids": [gpu["device_id"]],
+        "device_ids": [expected["device_id"]],
         **({"machines": [" ".join(machine)]} if machine else {}),
     }
     return {
         "match": match,
-        "gpu": gpu,
+        "gpu": expected,
         "driver": {
             "version": _floor(node.driver.module_version),
             "flavour": _plain(node.driver.flavour),
         },
         "infiniband": _infiniband(node),
         "burnin": _floors(node),
-        "capabilities": _capabilities(cards),
+        "capabilities": _capabilities(node.gpus),
     }
 
 
-def _value(of: Callable[[Gpu], Any], card: Gpu) -> Any:
-    value = of(card)
+def _value(of: Callable[[Gpu], Any], gpu: Gpu) -> Any:
+    value = of(gpu)
     return None if is_unread(value) else value
 
 
 GPU_FACTS: dict[str, Callable[[Gpu], Any]] = {
-    "name": lambda card: card.name,
-    "device_id": lambda card: card.device_id,
-    "memory_mib": lambda card: card.memory_mib,
-    "pcie_width": lambda card: card.pcie.width,
-    "pcie_generation": lambda card: card.pcie.max_generation,
-    "nvlinks": lambda card: _active(card),
-    "nvlink_rate_mb_s": lambda card: _slowest(card),
-    "power_limit_w": lambda card: card.power.limit_w,
-    "ecc": lambda card: card.ecc_mode if is_unread(card.ecc_mode) else card.ecc_mode.current,
-    "mig": lambda card: card.mig_mode if is_unread(card.mig_mode) else card.mig_mode.current,
-    "persistence": lambda card: card.persistence,
-    "vbios": lambda card: card.vbios if is_unread(card.vbios) else f"=={card.vbios}",
-    "fabric": lambda card: (
-        card.fabric if is_unread(card.fabric) else card.fabric.state == 3 or None
-    ),
+    "name": lambda gpu: gpu.name,
+    "device_id": lambda gpu: gpu.device_id,
+    "memory_mib": lambda gpu: gpu.memory_mib,
+    "pcie_width": lambda gpu: gpu.pcie.width,
+    "pcie_generation": lambda gpu: gpu.pcie.max_generation,
+    "nvlinks": lambda gpu: _active(gpu),
+    "nvlink_rate_mb_s": lambda gpu: _slowest(gpu),
+    "power_limit_w": lambda gpu: gpu.power.limit_w,
+    "ecc": lambda gpu: gpu.ecc_mode if is_unread(gpu.ecc_mode) else gpu.ecc_mode.current,
+    "mig": lambda gpu: gpu.mig_mode if is_unread(gpu.mig_mode) else gpu.mig_mode.current,
+    "persistence": lambda gpu: gpu.persistence,
+    "vbios": lambda gpu: gpu.vbios if is_unread(gpu.vbios) else f"=={gpu.vbios}",
+    "fabric": lambda gpu: gpu.fabric if is_unread(gpu.fabric) else gpu.fabric.state == 3 or None,
 }
 
 
-def _active(card: Gpu) -> Any:
-    """Return how many links are up: what all cards lack is so by design, or another check has
+def _active(gpu: Gpu) -> Any:
+    """Return how many links are up: what all GPUs lack is so by design, or another check has
     refused the node.
     """
-    if is_unread(card.nvlinks) or any(is_unread(link.active) for link in card.nvlinks):
+    if is_unread(gpu.nvlinks) or any(is_unread(link.active) for link in gpu.nvlinks):
         return None
-    return sum(link.active for link in card.nvlinks)
+    return sum(link.active for link in gpu.nvlinks)
 
 
-def _slowest(card: Gpu) -> Any:
-    if is_unread(card.nvlinks):
+def _slowest(gpu: Gpu) -> Any:
+    if is_unread(gpu.nvlinks):
         return None
-    rates = [link.rate_mb_s for link in card.nvlinks]
+    rates = [link.rate_mb_s for link in gpu.nvlinks]
     return None if not rates or any(is_unread(rate) for rate in rates) else min(rates)
 
 
 def _shared(key: str, pairs: Sequence[tuple[str, Any]]) -> Any:
-    """Return what all cards have; raises UsageError where siblings differ: a profile must not
-    bless an odd card.
+    """Return what all GPUs have; raises UsageError where siblings differ: a profile must not
+    bless an odd GPU.
     """
     values = {json.dumps(value) for _, value in pairs}
     if len(values) > 1:
         told = ", ".join(f"{label} {value}" for label, value in pairs)
         raise UsageError(
-            f"the cards differ in {key} ({told}): mend the node before its profile is captured"
+            f"the GPUs differ in {key} ({told}): mend the node before its profile is captured"
         )
     return pairs[0][1]
 
 
 def _floors(node: Node) -> dict[str, Any]:
-    """Return so much of each measured speed's median as the floor; nothing where no card was
+    """Return so much of each measured speed's median as the floor; nothing where no GPU was
     exercised.
 
-    Of a node's cards at the same test the best try of each counts; of a latency more is worse. What
+    Of a node's GPUs at the same test the best try of each counts; of a latency more is worse. What
     is not among a profile's keys is left out.
     """
     measured: dict[str, list[float]] = {}
@@ -147,16 +144,16 @@ def _infiniband(node: Node) -> dict[str, Any]:
     return found
 
 
-def _capabilities(cards: Sequence[Gpu]) -> list[str]:
-    """Return the facts that every card gave: from now on "not supported" there is unknown."""
-    given = [name for name in CAPABILITIES if all(_whole(_fact(card, name)) for card in cards)]
+def _capabilities(gpus: Sequence[Gpu]) -> list[str]:
+    """Return the facts that every GPU gave: from now on "not supported" there is unknown."""
+    given = [name for name in CAPABILITIES if all(_whole(_fact(gpu, name)) for gpu in gpus)]
     return [name for name in given if name.partition(".")[0] not in given or "." not in name]
 
 
-def _fact(card: Gpu, name: str) -> Any:
-    """Return a card's fact by its name, of links that of each: `nvlinks.active`."""
+def _fact(gpu: Gpu, name: str) -> Any:
+    """Return a GPU's fact by its name, of links that of each: `nvlinks.active`."""
     record, _, fact = name.partition(".")
-    value: Any = getattr(card, record, None)
+    value: Any = getattr(gpu, record, None)
     if not fact or value is None or is_unread(value):
         return value
     return (

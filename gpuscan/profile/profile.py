@@ -276,11 +276,11 @@ def _dotted_keys(data: Mapping[str, Any], above: str = "") -> Iterable[str]:
 
 
 def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
-    """Return the profile that fits this machine, and a sentence on why; the number of cards has no
+    """Return the profile that fits this machine, and a sentence on why; the number of GPUs has no
     say in it.
 
-    A profile that matches the machine itself goes before one that matches its cards only; where
-    none or several fit equally the most that can be said of the cards is used, and nothing vouches
+    A profile that matches the machine itself goes before one that matches its GPUs only; where
+    none or several fit equally the most that can be said of the GPUs is used, and nothing vouches
     for the rest.
     """
     pinned = _pinned()
@@ -289,15 +289,15 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     if is_unread(node.gpus):
         return load(BASE, settings)._replace(
             vouches=False
-        ), "no profile chosen: the cards could not be listed"
-    cards = {gpu.device_id for gpu in node.gpus}
+        ), "no profile chosen: the GPUs could not be listed"
+    device_ids = {gpu.device_id for gpu in node.gpus}
     machine = [
         word for word in (node.host.vendor, node.host.product, node.host.board) if type(word) is str
     ]
     fits = [
         (score, name)
         for name, path in known_names().items()
-        if (score := _fit(name, path, cards, machine))
+        if (score := _fit(name, path, device_ids, machine))
     ]
     best = sorted(name for score, name in fits if score == max(fits)[0])
     if len(best) == 1:
@@ -305,14 +305,14 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
         why = (
             "matches this machine"
             if sure
-            else f"matches these cards; no profile knows this machine ({_named(machine)})"
+            else f"matches these GPUs; no profile knows this machine ({_named(machine)})"
         )
         return load(best[0], settings)._replace(vouches=sure), f"profile {best[0]} {why}"
     if best:
         why = f"{' and '.join(best)} fit equally: name one with --profile"
     else:
-        told = sorted("a card without device id" if is_unread(card) else card for card in cards)
-        why = f"no profile knows {', '.join(told) or 'a machine without cards'}: name one with --profile"
+        told = sorted("a GPU without device id" if is_unread(one) else one for one in device_ids)
+        why = f"no profile knows {', '.join(told) or 'a machine without GPUs'}: name one with --profile"
     return load(BASE, settings)._replace(vouches=False), why
 
 
@@ -320,18 +320,18 @@ def _named(machine: list[str]) -> str:
     return " ".join(machine) or "it gives no DMI names"
 
 
-def _fit(name: str, path: str, cards: set[str], machine: list[str]) -> int:
-    """Return 2 for a profile that knows the machine, 1 for one that knows the cards only, else 0.
+def _fit(name: str, path: str, gpus: set[str], machine: list[str]) -> int:
+    """Return 2 for a profile that knows the machine, 1 for one that knows the GPUs only, else 0.
 
     A site's variant of a bundled profile that bears its name fits where that one does; one of
     another name says where.
     """
     text = _text(path, trusted=True)
     heir = path != _bundled(name) and os.path.exists(_bundled(name))
-    if not cards or not all(isinstance(card, str) and (heir or card in text) for card in cards):
+    if not gpus or not all(isinstance(gpu, str) and (heir or gpu in text) for gpu in gpus):
         return 0  # choosing must not parse every profile
     match = (_with_parents(path, ()) if heir else _parse(path)).get("match") or {}
-    if not cards <= set(match.get("device_ids") or ()):
+    if not gpus <= set(match.get("device_ids") or ()):
         return 0
     patterns = match.get("machines") or ()
     if not patterns:
@@ -363,11 +363,11 @@ def silkscreen(profile: Profile, label: str) -> str:
 
 
 def only_gpus(node: Node, names: Sequence[str]) -> Node:
-    """Return the node with only the cards that *names* name: slot, PCI address, UUID, serial, or
+    """Return the node with only the GPUs that *names* name: slot, PCI address, UUID, serial, or
     index.
     """
     if is_unread(node.gpus):
-        raise UsageError(f"--gpus: the cards could not be listed ({node.gpus.text})")
+        raise UsageError(f"--gpus: the GPUs could not be listed ({node.gpus.text})")
     chosen = {gpu.address for name in names for gpu in [_named_gpu(node.gpus, name)]}
     incidents: Any = node.incidents
     if not is_unread(incidents):
@@ -378,7 +378,7 @@ def only_gpus(node: Node, names: Sequence[str]) -> Node:
 
 
 def _named_gpu(gpus: tuple[Gpu, ...], name: str) -> Gpu:
-    """Return the one card of that name; a bare number that is one card's slot and another's index
+    """Return the one GPU of that name; a bare number that is one GPU's slot and another's index
     names none.
     """
     word = name.lower()
@@ -387,7 +387,7 @@ def _named_gpu(gpus: tuple[Gpu, ...], name: str) -> Gpu:
         hits = {gpu.address: gpu for gpu in gpus if word in _words(gpu)}
     if not hits:
         words = [gpu.label for gpu in gpus] + [gpu.address for gpu in gpus]
-        raise UsageError(f"--gpus {name}: no such card; {near_misses(name, words, 'cards')}")
+        raise UsageError(f"--gpus {name}: no such GPU; {near_misses(name, words, 'GPUs')}")
     if len(hits) > 1:
         told = " and ".join(f"{gpu.label} ({gpu.address})" for gpu in hits.values())
         raise UsageError(f"--gpus {name}: names {told}: give a slot or an address")

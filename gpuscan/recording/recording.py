@@ -25,7 +25,7 @@ JOURNAL_FIELDS = (
     b'"_TRANSPORT"',
     b'"__REALTIME_TIMESTAMP"',
 )  # journalctl -o json is JSON, too
-LARGEST_BYTES = 256 * 1024 * 1024  # unpacked; a real eight-card node needs about one
+LARGEST_BYTES = 256 * 1024 * 1024  # unpacked; a real eight-GPU node needs about one
 
 
 class Reading(NamedTuple):

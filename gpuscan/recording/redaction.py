@@ -31,7 +31,7 @@ NAMING = (  # whole values of these readings name a machine or a part
 OWN_FILES = re.compile(r"file:/sys/class/nvme/[^/]*/serial")  # and of these
 LOGGED = re.compile(
     r"(?:GPU Board Serial Number: |GPU serial number is )([0-9A-Za-z]+)"
-)  # a dead card tells it nowhere else
+)  # a dead GPU tells it nowhere else
 # what the programs of a burn-in print: DCGM's serials, nccl-tests' and nvbandwidth's host,
 # perftest's GIDs
 TOOLS = re.compile(
@@ -165,7 +165,7 @@ def _serial_in(value: Any) -> str:
 
 
 def _vpd(value: str, key: bytes) -> str:
-    """Replace all that a card's VPD says but part number and revision; what its owner may have
+    """Replace all that a GPU's VPD says but part number and revision; what its owner may have
     written to it is cut off.
     """
     try:

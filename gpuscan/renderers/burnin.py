@@ -1,4 +1,4 @@
-"""What a burn-in measured, in tables for people: cards by numbers, the matrix of pairs,
+"""What a burn-in measured, in tables for people: GPUs by numbers, the matrix of pairs,
 collectives, other tools' rates.
 """
 
@@ -16,7 +16,7 @@ from gpuscan.text import printable
 NODE = "node"
 HOT = "-hot"
 APART = 0.03  # hot and cold numbers that differ by less are told once
-LOW, LOWER = 0.05, 0.10  # below the median of the cards
+LOW, LOWER = 0.05, 0.10  # below the median of the GPUs
 NONE = Cell("-", style="dim")
 GROUPS = (
     ("gemm_", "_tflops", "matrix multiplication, TFLOP/s"),
@@ -24,7 +24,7 @@ GROUPS = (
     ("pcie_", "_gbps", "PCIe, GB/s"),
     ("pcie_together_", "_gbps", "PCIe, all at once, GB/s"),
 )
-WAYS = {  # label of a rate between two cards -> how it is told
+WAYS = {  # label of a rate between two GPUs -> how it is told
     "peer_one_way_gbps": "one way",
     "peer_both_gbps": "both ways at once",
     "peer_through_host_one_way_gbps": "through the host, one way",
@@ -37,12 +37,12 @@ Row = Mapping[str, Any]
 
 
 class Look(NamedTuple):
-    """The rows of the burn-in by what they tell; *cards* are all that the node has, tested or not.
+    """The rows of the burn-in by what they tell; *GPUs* are all that the node has, tested or not.
 
     *corrupt* tells that a check found wrong results, at the first try or at a second one.
     """
 
-    cards: tuple[str, ...]
+    gpus: tuple[str, ...]
     rates: tuple[Row, ...]
     again: Mapping[tuple[str, str], Row]
     load: tuple[Row, ...]
@@ -65,7 +65,7 @@ def lines(report: Report, *, whole: bool) -> list[Line]:
     columns = [*_rate_columns(look), *_load_columns(look)]
     told = [
         *_head(look),
-        *(tables([*map(printable, look.cards), *_foot(look)], columns) if columns else []),
+        *(tables([*map(printable, look.gpus), *_foot(look)], columns) if columns else []),
     ]
     for label, way in WAYS.items():
         told += _matrix(look, label, way)
@@ -133,7 +133,7 @@ def _head(look: Look) -> list[Line]:
             hang=len(INDENT),
         )
     ]
-    if len(look.cards) > 1:
+    if len(look.gpus) > 1:
         legend = f"below the median: ! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more; - not measured"
         told.append(Line(INDENT + legend, hang=len(INDENT)))
     return told
@@ -146,11 +146,11 @@ def _amount(number: float) -> str:
     return f"{number:,.0f}"
 
 
-# --- cards by numbers
+# --- GPUs by numbers
 
 
 def _foot(look: Look) -> list[str]:
-    return ["median"] if len(look.cards) > 1 else []
+    return ["median"] if len(look.gpus) > 1 else []
 
 
 def _rate_columns(look: Look) -> Iterator[Column]:
@@ -180,14 +180,14 @@ def _group(row: Row) -> str:
 
 
 def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return which of cold ('') and hot are shown: both where a card's numbers differ or one is
+    """Return which of cold ('') and hot are shown: both where a GPU's numbers differ or one is
     missing, else the hot ones.
     """
     if len(heats) < 2:
         return list(heats)
     cold, hot = heats[""], heats[HOT]
     differ = cold.keys() != hot.keys() or any(
-        abs(hot[card] - cold[card]) >= APART * cold[card] for card in cold
+        abs(hot[gpu] - cold[gpu]) >= APART * cold[gpu] for gpu in cold
     )
     return ["", HOT] if differ else [HOT]
 
@@ -195,7 +195,7 @@ def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
 def _column(look: Look, group: str, head: str, values: Mapping[str, float]) -> Column:
     """Return one column with its median."""
     usual = middle(values.values())
-    cells = [_cell(values.get(card), usual, _figure(values.get(card, 0.0))) for card in look.cards]
+    cells = [_cell(values.get(gpu), usual, _figure(values.get(gpu, 0.0))) for gpu in look.gpus]
     return Column(group, head, (*cells, *(Cell(_figure(usual)) for _ in _foot(look))))
 
 
@@ -253,8 +253,8 @@ def _whole(
         return
     usual = (middle if judged else median)(values.values())
     cells = [
-        _cell(values.get(card), usual if judged else 0.0, f"{values.get(card, 0):.0f}")
-        for card in look.cards
+        _cell(values.get(gpu), usual if judged else 0.0, f"{values.get(gpu, 0):.0f}")
+        for gpu in look.gpus
     ]
     yield Column(group, head, (*cells, *(Cell(f"{usual:.0f}") for _ in _foot(look))))
 
@@ -263,7 +263,7 @@ def _whole(
 
 
 def _matrix(look: Look, label: str, way: str) -> list[Line]:
-    """Return the speeds from each card (down) to each (across), each beside how it compares with
+    """Return the speeds from each GPU (down) to each (across), each beside how it compares with
     the median of all pairs.
     """
     pairs = {
@@ -274,16 +274,16 @@ def _matrix(look: Look, label: str, way: str) -> list[Line]:
     if not pairs:
         return []
     usual = middle(pairs.values())
-    group = f"card to card, {way}, GB/s; median {usual:.0f}; from (down) to (across)"
+    group = f"GPU to GPU, {way}, GB/s; median {usual:.0f}; from (down) to (across)"
     columns = [
         Column(
             group,
             printable(to),
-            tuple(_pair(pairs.get((card, to)), usual, same=card == to) for card in look.cards),
+            tuple(_pair(pairs.get((gpu, to)), usual, same=gpu == to) for gpu in look.gpus),
         )
-        for to in look.cards
+        for to in look.gpus
     ]
-    return tables([printable(card) for card in look.cards], columns)
+    return tables([printable(gpu) for gpu in look.gpus], columns)
 
 
 def _pair(value: float | None, usual: float, *, same: bool) -> Cell:

@@ -32,7 +32,7 @@ def _tells(row: Row) -> bool:
         return bool(_differences(row))
     if (
         row["what"] == "unknown"
-    ):  # of others than cards much is seldom recorded, and the check says so
+    ):  # of others than GPUs much is seldom recorded, and the check says so
         return bool(row["kind"] == "gpu")
     return bool(row["what"] != "same")
 

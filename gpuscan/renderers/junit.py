@@ -119,7 +119,7 @@ def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
 
 
 def _tell_apart(root: ElementTree.Element) -> None:
-    """Number the cases of equal names (two cards of one slot's name, one host twice): readers keep
+    """Number the cases of equal names (two GPUs of one slot's name, one host twice): readers keep
     only the first of them.
     """
     seen: dict[tuple[str | None, str], int] = {}

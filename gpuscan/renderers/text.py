@@ -30,8 +30,8 @@ WORDS = {
     Status.PASS: "pass",
 }
 MOST_TESTS = 4
-MOST_PLACES = 8  # pairs of cards that are named
-MOST_ROWS = 4  # of one check on one card, or in one test, of a burn-in
+MOST_PLACES = 8  # pairs of GPUs that are named
+MOST_ROWS = 4  # of one check on one GPU, or in one test, of a burn-in
 INDENT = " " * 9
 
 
@@ -92,7 +92,7 @@ def _body(rows: Sequence[Row], verbosity: int) -> list[Line]:
         hidden = 0
         for row in alike:
             kind, _, name = row.subjects[0].partition(":")
-            shown.update(set(name.split(" ")[:2]))  # the card and the test
+            shown.update(set(name.split(" ")[:2]))  # the GPU and the test
             if (
                 kind == "test"
                 and verbosity <= 0
@@ -111,12 +111,12 @@ def _body(rows: Sequence[Row], verbosity: int) -> list[Line]:
 
 def _head(report: Report) -> list[Line]:
     run, host, software = report.run, report.host, report.software
-    cards = [part for part in report.parts if part["kind"] == "gpu"]
+    gpus = [part for part in report.parts if part["kind"] == "gpu"]
     driver = f", driver {software['module_version']}" if software.get("module_version") else ""
     who = host.get("hostname") or run.get("recording") or "this node"
     head = [
         Line(
-            f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(cards, listed=not _unlisted(report))}{driver}"
+            f"gpuscan {run.get('gpuscan_version', '')}  {who}: {_models(gpus, listed=not _unlisted(report))}{driver}"
         )
     ]
     head += [Line(f"{INDENT}{note}", hang=len(INDENT)) for note in report.notes]
@@ -124,23 +124,21 @@ def _head(report: Report) -> list[Line]:
 
 
 def _unlisted(report: Report) -> bool:
-    """Tell whether the cards could not be listed: having seen none is another thing than there
+    """Tell whether the GPUs could not be listed: having seen none is another thing than there
     being none.
     """
     return any(spot["fact"] == "gpus" for spot in report.blind_spots)
 
 
-def _models(cards: Sequence[Mapping[str, Any]], *, listed: bool) -> str:
-    """Name the cards by model; one that does not answer is of its siblings' model if its device id
+def _models(gpus: Sequence[Mapping[str, Any]], *, listed: bool) -> str:
+    """Name the GPUs by model; one that does not answer is of its siblings' model if its device id
     is theirs.
     """
     models: dict[str, list[str]] = {}
-    for card in cards:
-        models.setdefault(str(card["device_id"] or "card of NVIDIA's"), []).append(
-            card["name"] or ""
-        )
+    for gpu in gpus:
+        models.setdefault(str(gpu["device_id"] or "GPU of NVIDIA's"), []).append(gpu["name"] or "")
     told = [f"{len(names)} x {max(names) or device_id}" for device_id, names in models.items()]
-    return ", ".join(told) or ("no NVIDIA card" if listed else "cards not read")
+    return ", ".join(told) or ("no NVIDIA GPU" if listed else "GPUs not read")
 
 
 def _rows(results: Iterable[Result]) -> list[Row]:
@@ -166,7 +164,7 @@ def _told(finding: Finding) -> str:
     shared = (
         finding.shared and finding.action is not Action.FIX_CONFIG
     )  # a setting is shared as a matter of course
-    extra = "; it shows on half of the cards or more, so its cause is shared" if shared else ""
+    extra = "; it shows on half of the GPUs or more, so its cause is shared" if shared else ""
     return finding.message + extra
 
 
@@ -193,20 +191,20 @@ def _fold_tests(names: Sequence[str]) -> str:
     """Fold the tests of a burn-in by what was tested: `stress-bf16 on SXM[5-8], peer on SXM5 (to
     SXM6, SXM7)`.
     """
-    cards: dict[str, list[str]] = {}
+    gpus: dict[str, list[str]] = {}
     for name in names:
-        card, test, *peer = name.split(" ")
-        cards.setdefault(test, []).append(f"{card} to {peer[0]}" if peer else card)
-    if len(cards) > MOST_TESTS:
-        every = [place.partition(" ")[0] for places in cards.values() for place in places]
-        return f"{', '.join(list(cards)[:MOST_TESTS])} and {len(cards) - MOST_TESTS} more tests on {_places(every)}"
-    return ", ".join(f"{test} on {_places(found)}" for test, found in cards.items())
+        gpu, test, *peer = name.split(" ")
+        gpus.setdefault(test, []).append(f"{gpu} to {peer[0]}" if peer else gpu)
+    if len(gpus) > MOST_TESTS:
+        every = [place.partition(" ")[0] for places in gpus.values() for place in places]
+        return f"{', '.join(list(gpus)[:MOST_TESTS])} and {len(gpus) - MOST_TESTS} more tests on {_places(every)}"
+    return ", ".join(f"{test} on {_places(found)}" for test, found in gpus.items())
 
 
 def _places(names: Sequence[str]) -> str:
     told = list(dict.fromkeys(names))
     if all(" " not in name for name in told):
-        return fold([f"card:{name}" for name in told]).partition(" ")[2]
+        return fold([f"gpu:{name}" for name in told]).partition(" ")[2]
     more = f" and {len(told) - MOST_PLACES} more" if len(told) > MOST_PLACES else ""
     return f"{', '.join(told[:MOST_PLACES])}{more}"
 

@@ -116,7 +116,7 @@ def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
     policy = ticket["policy"]
     yield "NVIDIA's policy", [Entry("", policy["text"]), Entry("", f"Source: {policy['source']}")]
     yield "Timeline", _timeline(ticket)
-    yield "Who holds the cards (a reset needs them free)", _holders(ticket["holders"])
+    yield "Who holds the GPUs (a reset needs them free)", _holders(ticket["holders"])
     yield "Files", _files(ticket["files"])
     if ticket["also_failed"]:
         yield "Also failed in this node", [_other(row) for row in ticket["also_failed"]]

@@ -39,7 +39,7 @@ def whose(recording: Recording) -> Whose:
     }
     ids = {name: real(value) or "" for name, value in words.items()}
     boot_id = ids.pop("boot_id")
-    key = next((f"{name}:{value}" for name, value in ids.items() if value), _by_card(recording))
+    key = next((f"{name}:{value}" for name, value in ids.items() if value), _by_gpu(recording))
     made_at = recording.meta.get("made_at")
     return Whose(
         key, ids, boot_id, float(made_at) if isinstance(made_at, (int, float)) else time.time()
@@ -57,8 +57,8 @@ def fingerprint(recording: Recording) -> str:
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _by_card(recording: Recording) -> str:
-    """Name a machine that tells nothing of itself by its first card: two such machines must not
+def _by_gpu(recording: Recording) -> str:
+    """Name a machine that tells nothing of itself by its first GPU: two such machines must not
     share a hold.
     """
     serials = sorted(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))

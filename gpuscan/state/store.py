@@ -168,7 +168,7 @@ class Store:
         """Return the report of a swap's proof with the hold that stands after it: only a pass lifts
         it, and ends the swap.
 
-        What other cards than the *changed* parts are held for stands, and fails the node.
+        What other GPUs than the *changed* parts are held for stands, and fails the node.
         """
         self._swap_done = proves(report)
         if self._swap_done:

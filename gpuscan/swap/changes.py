@@ -36,7 +36,7 @@ class Given(NamedTuple):
 
 
 def changes(before: Node | None, after: Node, given: Given) -> tuple[Change, ...]:
-    """Return what became of each card, adapter, cable, disk and of the node itself.
+    """Return what became of each GPU, adapter, cable, disk and of the node itself.
 
     Without *before* the parts are those that the list of expected parts names. Raises UsageError
     for an expected part that is in neither node.
@@ -67,7 +67,7 @@ def changes(before: Node | None, after: Node, given: Given) -> tuple[Change, ...
 
 
 LISTS = {
-    "gpu": ("gpus", "cards"),
+    "gpu": ("gpus", "GPUs"),
     "nic": ("ports", "adapters"),
     "cable": ("ports", "cables"),
     "disk": ("disks", "disks"),
@@ -268,8 +268,8 @@ def _by_list(look: _Look) -> list[Change]:
 
 
 def _with_everywhere(made: Sequence[Change]) -> list[Change]:
-    cards = [change for change in made if change.kind == "gpu"]
-    all_others = len(cards) > 1 and all(change.what == "replaced" for change in cards)
+    gpus = [change for change in made if change.kind == "gpu"]
+    all_others = len(gpus) > 1 and all(change.what == "replaced" for change in gpus)
     return [change._replace(everywhere=all_others and change.kind == "gpu") for change in made]
 
 

@@ -133,7 +133,7 @@ def _told(
     ]
     untimed = before is not None and not all(isinstance(time, (int, float)) for time in times)
     with_ = names[0] if before is not None else wish.expected_parts
-    others = "every card is another one; " if any(change.everywhere for change in made) else ""
+    others = "every GPU is another one; " if any(change.everywhere for change in made) else ""
     notes = [
         f"compared with {os.path.basename(with_)}: {others}expected to be replaced: {', '.join(wish.expected) or 'nothing'}"
     ]
@@ -228,7 +228,7 @@ def _refuse_strangers(
     same = same_machine(one, other)
     if same is None:
         lacks = (
-            "they have neither DMI serial nor machine id in common to compare, and no card's serial"
+            "they have neither DMI serial nor machine id in common to compare, and no GPU's serial"
         )
         raise UsageError(
             f"{names[0]} and {names[1]}: whether they are of one machine cannot be told: {lacks}"

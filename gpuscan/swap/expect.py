@@ -52,7 +52,7 @@ def _expectation(word: str) -> Expected:
 
 def key_of(pair: Pair) -> Key:
     """Return kind and label of a pair: a slot's own name goes before the address that a silent
-    card is called by.
+    GPU is called by.
     """
     before, after = pair
     parts = [part for part in (after, before) if part is not None]
@@ -68,7 +68,7 @@ def key_of(pair: Pair) -> Key:
 
 
 def named(one: Expected, pairs: Sequence[Pair], slots: Sequence[str]) -> Key:
-    """Return the one part that an expectation names; *slots* are the profile's, for a card that
+    """Return the one part that an expectation names; *slots* are the profile's, for a GPU that
     both recordings lack.
 
     Raises UsageError where there is none, or several.
@@ -88,20 +88,20 @@ def named(one: Expected, pairs: Sequence[Pair], slots: Sequence[str]) -> Key:
         words = [key[1] for key, _ in both] + [part.address for _, parts in both for part in parts]
         hint = near_misses(one.name, list(dict.fromkeys(words)), "parts")
         raise UsageError(f"--expect {one.word}: no such {one.kind} in either recording; {hint}")
-    if len(set(hits)) > 1 and not _of_one_card(hits, both):
+    if len(set(hits)) > 1 and not _of_one_gpu(hits, both):
         told = " and ".join(sorted({key[1] for key in hits}))
         raise UsageError(f"--expect {one.word}: names {told}: give a slot or an address")
     return hits[0]
 
 
-def _of_one_card(hits: Sequence[Key], both: Sequence[tuple[Key, Sequence[Part]]]) -> bool:
+def _of_one_gpu(hits: Sequence[Key], both: Sequence[tuple[Key, Sequence[Part]]]) -> bool:
     """Tell whether these are the functions of one adapter, which share its serial number."""
     serials = {part.ids.get("serial") for key, parts in both if key in hits for part in parts[:1]}
     return hits[0][0] == "nic" and len(serials) == 1 and None not in serials
 
 
 def with_functions(chosen: set[Key], pairs: Sequence[Pair]) -> set[Key]:
-    """Add to chosen adapters their further functions: a card with two ports is two adapters to the
+    """Add to chosen adapters their further functions: a GPU with two ports is two adapters to the
     system.
     """
     serials = {

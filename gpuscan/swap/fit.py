@@ -56,12 +56,12 @@ def _common(parts: Sequence[Part], table: str) -> dict[str, Any]:
 
 
 OTHERS = {
-    "gpu": "the other cards have",
+    "gpu": "the other GPUs have",
     "nic": "the other adapters have",
     "disk": "the other disks have",
 }
 FORMER = {
-    "gpu": "the card before had",
+    "gpu": "the GPU before had",
     "nic": "the adapter before had",
     "disk": "the disk before had",
 }
@@ -94,7 +94,7 @@ def versions(before: Part | None, after: Part, siblings: Sequence[Part]) -> tupl
 
 
 def marks(before: Part | None, after: Part, siblings: Sequence[Part]) -> tuple[Compared, ...]:
-    """Return the marks to compare. Cards are all of one kind; adapters and disks need not be, so
+    """Return the marks to compare. GPUs are all of one kind; adapters and disks need not be, so
     the part before is asked first.
     """
     usual = _common(siblings, "marks"), OTHERS.get(after.kind, "")
@@ -103,15 +103,15 @@ def marks(before: Part | None, after: Part, siblings: Sequence[Part]) -> tuple[C
 
 
 def former(before: Part | None, after: Part, siblings: Sequence[Part]) -> tuple[Compared, ...]:
-    """Return the settings to compare: with those of the part before, else, of a card, with the
-    others': a dead card tells none.
+    """Return the settings to compare: with those of the part before, else, of a GPU, with the
+    others': a dead GPU tells none.
     """
     others = _common(siblings, "settings") if after.kind == "gpu" else {}
     return _pick(
         after,
         "settings",
         (before.settings if before else {}, "before it was"),
-        (others, "on the other cards it is"),
+        (others, "on the other GPUs it is"),
     )
 
 

@@ -42,7 +42,7 @@ def listed(node: Node, name_of: Callable[[str], str]) -> list[Part]:
     """Return every part of a node; *name_of* gives a slot's name on the board (silkscreen), or an
     empty text.
     """
-    parts = [_card(card, name_of) for card in _known(node.gpus)]
+    parts = [_gpu(gpu, name_of) for gpu in _known(node.gpus)]
     ports = sorted(
         (*_known(node.ports), *_known(node.ethernet_ports)),
         key=lambda port: (port.hca, port.number),
@@ -90,37 +90,37 @@ def _switch(value: Any) -> Any:
     return value if is_unread(value) else "on" if value else "off"
 
 
-def _card(card: Gpu, name_of: Callable[[str], str]) -> Part:
-    label = "" if card.label == card.address else card.label
-    serial, _ = serial_of(card)
-    uuid = card.logged_uuid if is_unread(card.uuid) else card.uuid
-    mode, limit = card.compute_mode, _of(card, "power.limit_w")
+def _gpu(gpu: Gpu, name_of: Callable[[str], str]) -> Part:
+    label = "" if gpu.label == gpu.address else gpu.label
+    serial, _ = serial_of(gpu)
+    uuid = gpu.logged_uuid if is_unread(gpu.uuid) else gpu.uuid
+    mode, limit = gpu.compute_mode, _of(gpu, "power.limit_w")
     return Part(
         kind="gpu",
-        label=card.label,
-        address=card.address,
-        places=(label, _plain(card.physical_slot), _plain(card.root_port), card.address),
+        label=gpu.label,
+        address=gpu.address,
+        places=(label, _plain(gpu.physical_slot), _plain(gpu.root_port), gpu.address),
         ids=_ids(serial=serial, UUID=uuid),
-        lack=_lack(card.serial, card.uuid),
-        names=_names(serial or "", uuid, card.physical_slot, card.nvml_index, name_of(card.label)),
-        record=card,
+        lack=_lack(gpu.serial, gpu.uuid),
+        names=_names(serial or "", uuid, gpu.physical_slot, gpu.nvml_index, name_of(gpu.label)),
+        record=gpu,
         group="gpu",
-        versions={"VBIOS": card.vbios, "InfoROM": card.inforom, "GSP firmware": card.gsp_firmware},
-        marks={"part number": card.part_number},
+        versions={"VBIOS": gpu.vbios, "InfoROM": gpu.inforom, "GSP firmware": gpu.gsp_firmware},
+        marks={"part number": gpu.part_number},
         settings={
-            "ECC": _switch(_of(card, "ecc_mode.current")),
-            "MIG": _switch(_of(card, "mig_mode.current")),
-            "persistence mode": _switch(card.persistence),
+            "ECC": _switch(_of(gpu, "ecc_mode.current")),
+            "MIG": _switch(_of(gpu, "mig_mode.current")),
+            "persistence mode": _switch(gpu.persistence),
             "the compute mode": mode if is_unread(mode) else COMPUTE_MODES.get(mode, str(mode)),
             "the power limit": limit if is_unread(limit) else f"{limit:g} W",
         },
         wear={
-            "uncorrectable ECC errors": _of(card, "ecc_errors.uncorrected_aggregate"),
-            "uncorrectable SRAM errors": _of(card, "sram.uncorrectable_aggregate"),
-            "rows remapped for uncorrectable errors": _of(card, "remapped_rows.uncorrectable"),
-            "pages retired for single-bit errors": _of(card, "retired_pages.single_bit"),
-            "pages retired for double-bit errors": _of(card, "retired_pages.double_bit"),
-            "rows remapped for correctable errors": _of(card, "remapped_rows.correctable"),
+            "uncorrectable ECC errors": _of(gpu, "ecc_errors.uncorrected_aggregate"),
+            "uncorrectable SRAM errors": _of(gpu, "sram.uncorrectable_aggregate"),
+            "rows remapped for uncorrectable errors": _of(gpu, "remapped_rows.uncorrectable"),
+            "pages retired for single-bit errors": _of(gpu, "retired_pages.single_bit"),
+            "pages retired for double-bit errors": _of(gpu, "retired_pages.double_bit"),
+            "rows remapped for correctable errors": _of(gpu, "remapped_rows.correctable"),
         },
     )
 
@@ -183,7 +183,7 @@ def paired(befores: Sequence[Part], afters: Sequence[Part]) -> list[Pair]:
     """Pair the parts of one kind that sit in one place before and after: by the surest place that
     both name.
 
-    A place that two parts name (cards below one root port) pairs none of them.
+    A place that two parts name (GPUs below one root port) pairs none of them.
     """
     left, found = list(afters), {}
     for level in range(max((len(part.places) for part in befores), default=0)):

@@ -207,7 +207,7 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
     """Say what is left to be done by people, and what this judgement did not do."""
     passive = report.run["level"] == scanning.PASSIVE.level
     told = [
-        "not exercised: nothing was computed on the cards; burn them in (--level quick) before the node takes long jobs"
+        "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before the node takes long jobs"
     ]
     told = told if passive else []
     new = [

@@ -32,7 +32,7 @@ class Pulled(NamedTuple):
 
 
 def pulled(one: expecting.Expected, node: Node, chosen: profile.Profile) -> Pulled:
-    """Return the part that a word names: of the node as it is, or for a card that it lacks of what
+    """Return the part that a word names: of the node as it is, or for a GPU that it lacks of what
     was seen there last.
     """
     if not one.name:

@@ -145,7 +145,7 @@ def _is_of(finding: Mapping[str, Any], part: Mapping[str, Any] | None) -> bool:
 
 
 def _is_of_no_part(finding: Mapping[str, Any]) -> bool:
-    """Some of the driver's lines name no card: what they tell of is the node's, too."""
+    """Some of the driver's lines name no GPU: what they tell of is the node's, too."""
     subject = finding["subject"]
     return not finding["culprits"] and (
         subject == NODE or (subject.startswith("incident:") and not finding["address"])
@@ -176,9 +176,9 @@ def _named(
     document: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], name: str
 ) -> Mapping[str, Any]:
     """Return the part that *name* names; raises UsageError with near misses for none or several."""
-    from gpuscan.engine.judging import cards_named
+    from gpuscan.engine.judging import gpus_named
 
-    word = cards_named(name)[0].lower()
+    word = gpus_named(name)[0].lower()
     parts = _parts(document, failed)
     parts += [
         owner

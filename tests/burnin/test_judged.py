@@ -1,4 +1,4 @@
-"""What a burn-in of eight cards comes to: whom its failures blame, and what they do not."""
+"""What a burn-in of eight GPUs comes to: whom its failures blame, and what they do not."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpuscan.recording import Recording, patch
 from gpuscan.renderers.words import targets
 
 EIGHT: Node = collectors.node(base("h200-8x-ib"))
-CARDS = {card.label: card.address for card in EIGHT.gpus}
+GPUS = {gpu.label: gpu.address for gpu in EIGHT.gpus}
 QUICK = base("h200-2x-quick")
 TWICE: dict[str, Any] = {"mismatches": 3, "mismatches_again": (1,)}
 
 
-def trial(card: str, name: str, rates: tuple[Rate, ...] = (), **facts: Any) -> BurnTest:
-    """A test of one of the eight cards in which nothing was wrong, but for *facts*."""
+def trial(gpu: str, name: str, rates: tuple[Rate, ...] = (), **facts: Any) -> BurnTest:
+    """A test of one of the eight GPUs in which nothing was wrong, but for *facts*."""
     good = {
         "operations": 100,
         "mismatches": 0,
@@ -35,9 +35,9 @@ def trial(card: str, name: str, rates: tuple[Rate, ...] = (), **facts: Any) -> B
         "logged": (),
     }
     made = burn_test(
-        card,
+        gpu,
         name,
-        address=CARDS[card],
+        address=GPUS[gpu],
         **{**good, "error": "", "text": "", "hash_again": "", **facts},
     )
     return made._replace(rates=rates)
@@ -45,15 +45,15 @@ def trial(card: str, name: str, rates: tuple[Rate, ...] = (), **facts: Any) -> B
 
 def pairs(*bad: str, **facts: Any) -> Iterator[BurnTest]:
     """The tests of all pairs; those that have one of *bad* in them are as *facts* say."""
-    for card, to in permutations(CARDS, 2):
-        yield trial(card, "peer", to=to, **(facts if {card, to} & set(bad) else {}))
+    for gpu, to in permutations(GPUS, 2):
+        yield trial(gpu, "peer", to=to, **(facts if {gpu, to} & set(bad) else {}))
 
 
 def report(*tests: BurnTest) -> Report:
     return judged_facts(EIGHT._replace(tests=tests), "h200-8x")
 
 
-def failed(told: Report, check: str = "no_corruption_is_seen") -> dict[str, Result]:
+def failed(told: Report, check: str = "corruption") -> dict[str, Result]:
     found = [
         result
         for result in told.results
@@ -66,8 +66,8 @@ def blamed(told: Report) -> list[str]:
     return [target.subject for target in targets(told)]
 
 
-def test_a_bad_card_is_replaced_though_every_other_card_gets_wrong_words_from_it() -> None:
-    """Its pairs show on all eight cards: that is no cause that they share."""
+def test_a_bad_gpu_is_replaced_though_every_other_gpu_gets_wrong_words_from_it() -> None:
+    """Its pairs show on all eight GPUs: that is no cause that they share."""
     told = report(trial("SXM3", "memory", **TWICE), *pairs("SXM3", **TWICE))
     assert (told.exit_code, blamed(told)) == (41, ["gpu:SXM3"])
     assert len(failed(told)) == 1 + 14
@@ -92,7 +92,7 @@ ECC = (Amount("uncorrectable ECC errors", 1),)
         ),
         (trial("SXM3", "exact-bf16", **ONCE), trial("SXM3", "pcie", **ONCE), 40),
     ],
-    ids=["another test", "hot", "another card", "right", "ECC", "the way"],
+    ids=["another test", "hot", "another GPU", "right", "ECC", "the way"],
 )
 def test_wrong_in_two_tests_is_wrong_twice(first: BurnTest, second: BurnTest, code: int) -> None:
     found = [first, second]
@@ -103,7 +103,7 @@ def test_wrong_in_two_tests_is_wrong_twice(first: BurnTest, second: BurnTest, co
     ) == (code == 41)
 
 
-def test_the_card_in_all_pairs_that_fail_is_blamed() -> None:
+def test_the_gpu_in_all_pairs_that_fail_is_blamed() -> None:
     told = report(*pairs("SXM3", **TWICE))
     assert (told.exit_code, blamed(told)) == (40, ["gpu:SXM3"])
     assert all(
@@ -119,7 +119,7 @@ def test_of_one_pair_both_ends_are_blamed_and_of_many_those_that_stand_out() -> 
     assert sorted(blamed(both)) == ["gpu:SXM3", "gpu:SXM4"]
 
 
-def test_slow_pairs_blame_the_card_that_they_have_in_common() -> None:
+def test_slow_pairs_blame_the_gpu_that_they_have_in_common() -> None:
     slow: dict[str, Any] = {"rates": (Rate("peer_one_way_gbps", 200.0, (), 392.0),)}
     told = report(*pairs("SXM3", **slow))
     assert (told.exit_code, blamed(told)) == (20, ["gpu:SXM3"])
@@ -128,13 +128,13 @@ def test_slow_pairs_blame_the_card_that_they_have_in_common() -> None:
         "h200-8x",
         ("burnin.peer_one_way_gbps=null",),
     )
-    assert len(failed(median, "keeps_up_with_the_node")) == 14
+    assert len(failed(median, "node_median")) == 14
     assert blamed(median) == ["gpu:SXM3"]
 
 
-def test_the_product_of_half_of_the_cards_is_no_reason_to_replace_them() -> None:
+def test_the_product_of_half_of_the_gpus_is_no_reason_to_replace_them() -> None:
     odd: dict[str, Any] = {"hash": "ff", "hash_again": "ff", "common_hash": "00"}
-    told = report(*(trial(card, "stress-bf16", **odd) for card in list(CARDS)[:4]))
+    told = report(*(trial(gpu, "stress-bf16", **odd) for gpu in list(GPUS)[:4]))
     assert told.exit_code == 40
     assert report(trial("SXM3", "stress-bf16", **odd)).exit_code == 41
 
@@ -158,12 +158,12 @@ def test_a_product_of_its_own_is_a_reason_only_twice(
     assert told.exit_code == code
     assert [
         words in result.findings[0].message
-        for result in failed(told, "agrees_with_the_other_cards").values()
+        for result in failed(told, "product_match").values()
     ] == [True] * (code > 0)
 
 
-def test_one_card_alone_is_compared_with_its_second_try() -> None:
-    """There is no other card to compare with, and its own two products differ."""
+def test_one_gpu_alone_is_compared_with_its_second_try() -> None:
+    """There is no other GPU to compare with, and its own two products differ."""
     told = report(trial("SXM3", "stress-bf16", hash="00", hash_again="ff"))
     assert told.exit_code == 20
 
@@ -184,7 +184,7 @@ def test_a_collective_blames_the_node() -> None:
         ({"power_brake": 0.5, "hw_thermal": 0.5}, 10, Status.FAIL, "limit and fan"),
     ],
 )
-def test_what_slows_a_card_down_is_named(
+def test_what_slows_a_gpu_down_is_named(
     shares: dict[str, float], samples: int, status: Status, words: str
 ) -> None:
     never = dict.fromkeys(("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake"), 0.0)
@@ -200,18 +200,18 @@ def test_what_slows_a_card_down_is_named(
     assert all(words in finding.message for finding in result.findings)
 
 
-def test_a_card_that_cannot_be_opened_was_not_under_load() -> None:
+def test_a_gpu_that_cannot_be_opened_was_not_under_load() -> None:
     (result,) = failed(
-        report(trial("SXM3", "open", ended="lost", error="X", text="X: no")), "runs_to_its_end"
+        report(trial("SXM3", "open", ended="lost", error="X", text="X: no")), "completion"
     ).values()
     assert "could not be opened: X: no" in result.findings[0].message
 
 
-# --- what a card does not have
+# --- what a GPU does not have
 
 
 def without(names: tuple[str, ...], changes: dict[str, Any]) -> Recording:
-    """The quick burn-in of a card and driver that sample less."""
+    """The quick burn-in of a GPU and driver that sample less."""
     loads = {}
     for key in QUICK.keys():  # noqa: SIM118
         value = QUICK.get(key)
@@ -236,7 +236,7 @@ NO_SENSOR = {
 }
 
 
-def test_a_card_without_a_sensor_is_not_incomplete_for_it() -> None:
+def test_a_gpu_without_a_sensor_is_not_incomplete_for_it() -> None:
     told = judged(without(("memory_c",), NO_SENSOR), "h200-4x", SETTINGS)
     assert told.exit_code == 0
     (reasons,) = {result.status for result in told.results if result.check == "burnin.temperature"}
@@ -247,7 +247,7 @@ def test_a_sensor_that_is_silent_under_load_alone_is_unread() -> None:
     assert judged(without(("memory_c",), {}), "h200-4x", SETTINGS).exit_code == 3
 
 
-def test_wrong_words_are_wrong_on_a_card_that_remaps_no_rows() -> None:
+def test_wrong_words_are_wrong_on_a_gpu_that_remaps_no_rows() -> None:
     twice = {"status": "fail", "mismatches": 3, "again": {"status": "fail", "mismatches": 1}}
     wrong = {"burnin:memory(0000:00:06.0)": {"with": twice}}
     told = judged(

@@ -20,7 +20,7 @@ from gpuscan.model.unread import Unread
 from gpuscan.recording import Reading, Recording, load, patch
 
 KNOWN = load(str(RECORDINGS / "h100-2x.json.gz"))
-CARD = "0000:00:06.0"
+GPU = "0000:00:06.0"
 XID = "4,9,9,-;NVRM: Xid (PCI:0000:00:06): 13, pid=1, name=x, Graphics SM Warp Exception"
 OTHERS = "4,9,9,-;mlx5_core 0000:ab:00.0: AER: Corrected error received"
 
@@ -51,7 +51,7 @@ def test_each_test_is_told_to_have_been_looked_at() -> None:
     assert kept(("memory", []), ("memory", []), ("hbm", [])) == [("memory", 0), ("hbm", 0)]
 
 
-def test_other_devices_lines_push_out_no_card_s() -> None:
+def test_other_devices_lines_push_out_no_gpu_s() -> None:
     assert kept(("memory", [OTHERS] * 5000), ("stress-bf16", [XID])) == [
         ("memory", 0),
         ("stress-bf16", 1),
@@ -65,9 +65,9 @@ def test_a_storm_in_one_test_is_unread_and_costs_no_other() -> None:
     ]
 
 
-def test_a_card_is_known_by_its_address_whoever_speaks() -> None:
+def test_a_gpu_is_known_by_its_address_whoever_speaks() -> None:
     assert kept(
-        ("hbm", [f"4,9,9,-;pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error: {CARD}"])
+        ("hbm", [f"4,9,9,-;pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error: {GPU}"])
     ) == [("hbm", 1)]
 
 
@@ -103,11 +103,11 @@ def test_a_corrected_pcie_error_is_counted_and_is_no_fault(
 ) -> None:
     """Whatever the kernel's age, and with all the lines that it takes to tell one."""
     recording = base("h200-2x-quick")
-    card = collectors.node(recording).gpus[0]
+    gpu = collectors.node(recording).gpus[0]
     error, came, severity = words
     lines = [
-        f"4,9,9,-;{line}" for line in AER.format(error, came, card.address, severity).splitlines()
+        f"4,9,9,-;{line}" for line in AER.format(error, came, gpu.address, severity).splitlines()
     ]
     node = collectors.node(patch(recording, {TAIL: {"phase": "hbm", "value": lines}}))
-    (logged,) = [test.logged for test in node.tests if test.label == f"{card.label} hbm"]
+    (logged,) = [test.logged for test in node.tests if test.label == f"{gpu.label} hbm"]
     assert bool(logged) is is_fault

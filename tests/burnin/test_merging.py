@@ -32,7 +32,7 @@ def test_what_was_wrong_in_two_rounds_was_wrong_twice() -> None:
 
 
 def test_what_was_wrong_twice_stays_so_where_a_later_round_is_right() -> None:
-    """A card that was wrong once is run again in each further round, and then has a newer second
+    """A GPU that was wrong once is run again in each further round, and then has a newer second
     try.
     """
     twice = tried_again(merged(None, result("fail", 3)), result("fail", 2, numbers={"tflops": 1.0}))

@@ -68,16 +68,16 @@ class Clock:
 def shown(
     stream: io.StringIO | None,
     size: Size = (80, 24),
-    cards: list[str] = EIGHT,
+    gpus: list[str] = EIGHT,
     expected_s: float = 540,
 ) -> tuple[Progress, Clock]:
     clock = Clock()
-    return Progress(cards, stream, expected_s=expected_s, clock=clock, size=lambda: size), clock
+    return Progress(gpus, stream, expected_s=expected_s, clock=clock, size=lambda: size), clock
 
 
 def fill(progress: Progress, clock: Clock, **fields: Any) -> None:
     progress.step("stress-bf16", 12, 41, 15)
-    for n, card in enumerate(progress.cards):
+    for n, gpu in enumerate(progress.gpus):
         clock.now_s += 0.1
         some = {
             "test": "stress-bf16",
@@ -85,10 +85,10 @@ def fill(progress: Progress, clock: Clock, **fields: Any) -> None:
             "power_w": 697.4,
             "rate": f"{690 - 10 * n} tflops",
         }
-        progress.update(card, **(some | fields))
+        progress.update(gpu, **(some | fields))
 
 
-def test_a_line_a_card_is_redrawn_in_place_and_wiped_at_the_end() -> None:
+def test_a_line_a_gpu_is_redrawn_in_place_and_wiped_at_the_end() -> None:
     stream = Terminal("")
     progress, clock = shown(stream)
     fill(progress, clock)
@@ -124,13 +124,13 @@ def test_lines_are_cut_to_the_terminal(columns: int) -> None:
     assert widest > min(columns, 80) - 2
 
 
-def test_more_cards_than_lines_are_counted() -> None:
+def test_more_gpus_than_lines_are_counted() -> None:
     stream = Terminal("")
     progress, clock = shown(stream, (80, 10), [f"SXM{n}" for n in range(1, 17)])
     fill(progress, clock)
     screen = Screen(stream.getvalue()).lines
     assert len(screen) == 10
-    assert (screen[7].split()[0], screen[8]) == ("SXM7", "and 9 more cards")
+    assert (screen[7].split()[0], screen[8]) == ("SXM7", "and 9 more GPUs")
 
 
 def test_elsewhere_a_line_a_step_and_a_line_a_minute() -> None:
@@ -161,16 +161,16 @@ def test_what_was_spent_before_counts() -> None:
 
 def test_a_rate_is_told_with_its_own_test_only() -> None:
     stream = Terminal("")
-    progress, clock = shown(stream, cards=["SXM1"])
+    progress, clock = shown(stream, gpus=["SXM1"])
     progress.update("SXM1", test="stress-bf16", rate="690 tflops")
     clock.now_s += 1
     progress.update("SXM1", test="hbm")
     assert "TFLOP/s" not in "".join(Screen(stream.getvalue()).lines)
 
 
-def test_a_step_begins_with_what_is_known_of_the_cards_and_nothing_of_the_last_one() -> None:
+def test_a_step_begins_with_what_is_known_of_the_gpus_and_nothing_of_the_last_one() -> None:
     stream = Terminal("")
-    progress, clock = shown(stream, cards=["SXM1", "SXM2"])
+    progress, clock = shown(stream, gpus=["SXM1", "SXM2"])
     fill(progress, clock)
     progress.step("pcie", 13, 41, 2)
     clock.now_s += 1
@@ -182,9 +182,9 @@ def test_a_step_begins_with_what_is_known_of_the_cards_and_nothing_of_the_last_o
     ]
 
 
-def test_cards_that_measure_different_things_have_no_slowest_one() -> None:
+def test_gpus_that_measure_different_things_have_no_slowest_one() -> None:
     stream = io.StringIO()
-    progress, clock = shown(stream, cards=["SXM1", "SXM2"], expected_s=0)
+    progress, clock = shown(stream, gpus=["SXM1", "SXM2"], expected_s=0)
     progress.update("SXM1", rate="3061 read_gbps")
     clock.now_s += 4000
     progress.update("SXM2", rate="2800 write_gbps", temperature_c=50)
@@ -194,7 +194,7 @@ def test_cards_that_measure_different_things_have_no_slowest_one() -> None:
 def test_evidence_does_not_steer_the_terminal() -> None:
     evil = "a\x1b[2J\x1b]0;t\x07\r\nVerdict: pass"
     for stream in (Terminal(""), io.StringIO()):
-        progress, clock = shown(stream, cards=[evil, "SXM2"])
+        progress, clock = shown(stream, gpus=[evil, "SXM2"])
         progress.step(evil, 1, 2, 3)
         clock.now_s += 61
         progress.update(evil, test=evil, rate=evil, temperature_c=90)

@@ -25,8 +25,8 @@ from machine import (
     Done,
     Machine,
     call,
-    cards_of,
     finished,
+    gpus_of,
     living,
     nobody_left,
     wait_for,
@@ -57,7 +57,7 @@ def two(machine: Make) -> Machine:
 
 @pytest.fixture
 def profile(tmp_path: Path) -> str:
-    """The profile of a card that nobody has a floor for: the stand-in takes the time that it is
+    """The profile of a GPU that nobody has a floor for: the stand-in takes the time that it is
     told to.
     """
     floors = [
@@ -71,8 +71,8 @@ def profile(tmp_path: Path) -> str:
     return str(path)
 
 
-def cards(machine: Machine) -> list[str]:
-    return machine.cards()
+def gpus(machine: Machine) -> list[str]:
+    return machine.gpus()
 
 
 def label(machine: Machine, address: str) -> str:
@@ -114,11 +114,11 @@ def that(done: Done, check: str, status: str) -> list[str]:
     return [subject for subject, found in done.of(f"burnin.{check}").items() if found == status]
 
 
-def test_two_good_cards(burn: Burn, two: Machine, profile: str) -> None:
+def test_two_good_gpus(burn: Burn, two: Machine, profile: str) -> None:
     done = burn()
     assert done.verdict == (0, "pass", True), done.report["findings"]
     assert done.report["run"]["level"] == "quick"
-    ran = that(done, "runs_to_its_end", "pass")
+    ran = that(done, "completion", "pass")
     labels = [part["slot"] for part in done.report["parts"] if part["kind"] == "gpu"]
     for label, other in (labels, reversed(labels)):
         names = (
@@ -133,11 +133,11 @@ def test_two_good_cards(burn: Burn, two: Machine, profile: str) -> None:
         )
         assert {f"test:{label} {name}" for name in names} <= set(ran)
         assert f"test:{label} peer {other}" in ran
-    assert len(that(done, "no_corruption_is_seen", "pass")) == len(
+    assert len(that(done, "corruption", "pass")) == len(
         [name for name in ran if not name.endswith((" nccl", " open", " end"))]
     )
-    assert len(that(done, "agrees_with_the_other_cards", "pass")) == 2 * 6
-    assert "level quick on 2 cards" in done.err
+    assert len(that(done, "product_match", "pass")) == 2 * 6
+    assert "level quick on 2 GPUs" in done.err
     assert done.report["run"]["drill"] is True, "the tests were made small: that is no burn-in"
     again = two.plain(
         "run", "--format", "json", "--profile", profile, "--replay", str(two.file), env=env()
@@ -145,8 +145,8 @@ def test_two_good_cards(burn: Burn, two: Machine, profile: str) -> None:
     assert again.report["checks"] == done.report["checks"]
 
 
-def test_a_card_that_computes_wrong_is_replaced(burn: Burn, two: Machine) -> None:
-    bad, good = cards(two)
+def test_a_gpu_that_computes_wrong_is_replaced(burn: Burn, two: Machine) -> None:
+    bad, good = gpus(two)
     done = burn(faults={bad: {"flip": ["gemm"]}})
     assert done.code == 41
     wrong = [row for row in done.report["findings"] if row["check"] == "burnin.corruption"]
@@ -159,7 +159,7 @@ def test_a_card_that_computes_wrong_is_replaced(burn: Burn, two: Machine) -> Non
 
 def test_a_product_with_bits_of_its_own_is_made_again(burn: Burn, two: Machine) -> None:
     """All its products are alike, so that no comparison with its own first one finds anything."""
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     burn("--only", "burnin", faults={bad: {"flip": ["gemm"], "every": 1}})
     made = {
         reading.key: reading.value
@@ -174,7 +174,7 @@ def test_a_product_with_bits_of_its_own_is_made_again(burn: Burn, two: Machine) 
 
 
 def test_what_is_wrong_once_is_suspect(burn: Burn, two: Machine) -> None:
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     done = burn(faults={bad: {"flip": ["gemm"], "until": 4}})
     (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.corruption"]
     assert (done.code, row["action"]) == (20, "investigate")
@@ -182,18 +182,18 @@ def test_what_is_wrong_once_is_suspect(burn: Burn, two: Machine) -> None:
 
 
 def test_a_transfer_that_is_wrong_blames_the_way(burn: Burn, two: Machine) -> None:
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     done = burn(faults={bad: {"flip": ["copy"], "every": 2}})
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.corruption"]
-    assert done.code == 41, "copies within the card are wrong, too, in more than one test"
+    assert done.code == 41, "copies within the GPU are wrong, too, in more than one test"
     rows = [row for row in rows if "pcie" in row["subject"] or "peer" in row["subject"]]
     assert {row["action"] for row in rows} == {"inspect"}
-    assert any("the card, the host or the link" in row["message"] for row in rows)
+    assert any("the GPU, the host or the link" in row["message"] for row in rows)
     assert any("or what links them" in row["message"] for row in rows)
 
 
 def test_a_detector_that_sees_nothing_proves_nothing(burn: Burn, two: Machine) -> None:
-    deaf, _ = cards(two)
+    deaf, _ = gpus(two)
     done = burn(faults={deaf: {"deaf": ["check", "compare"]}})
     assert done.verdict == (3, "incomplete", False)
     rows = [
@@ -209,8 +209,8 @@ def test_a_detector_that_sees_nothing_proves_nothing(burn: Burn, two: Machine) -
     assert len(rows) > 15
 
 
-def test_a_slow_card_is_tried_again_and_told(burn: Burn, two: Machine) -> None:
-    slow, good = cards(two)
+def test_a_slow_gpu_is_tried_again_and_told(burn: Burn, two: Machine) -> None:
+    slow, good = gpus(two)
     done = burn("--only", "burnin", faults={slow: {"ms": 6e-5}, good: {"ms": 5e-5}})
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.node_median"]
     assert done.code == 20
@@ -221,10 +221,10 @@ def test_a_slow_card_is_tried_again_and_told(burn: Burn, two: Machine) -> None:
 def test_what_is_held_to_the_direct_way_s_floor_is_tried_again_by_it(
     burn: Burn, two: Machine
 ) -> None:
-    """Cards that do not reach each other: both ways through the host are alike, and slow by that
+    """GPUs that do not reach each other: both ways through the host are alike, and slow by that
     floor only.
     """
-    apart = {card: {"apart": True} for card in cards(two)}
+    apart = {gpu: {"apart": True} for gpu in gpus(two)}
     done = burn("--only", "burnin", "--set", "burnin.peer_one_way_gbps=1000000", faults=apart)
     told = [row["message"] for row in done.report["findings"] if row["check"] == "burnin.floor"]
     assert done.code == 20
@@ -253,10 +253,10 @@ def test_a_floor_that_nothing_reaches(burn: Burn) -> None:
         ({"hang": "cuMemcpyAsync"}, "reset-gpu", "told nothing"),
     ],
 )
-def test_a_card_that_fails_under_load_is_not_asked_again(
+def test_a_gpu_that_fails_under_load_is_not_asked_again(
     burn: Burn, two: Machine, fault: Any, action: str, words: str
 ) -> None:
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     done = burn(faults={bad: fault}, limits=f"{LIMITS},worker=2")
     rows = [row for row in done.report["findings"] if row["check"] == "burnin.completion"]
     assert [(row["address"], row["action"]) for row in rows] == [(bad, action)]
@@ -273,7 +273,7 @@ def test_a_card_that_fails_under_load_is_not_asked_again(
         f"test:{label(two, bad)}",
         "test:node",
     }
-    assert that(done, "no_corruption_is_seen", "pass"), "the other card went on"
+    assert that(done, "corruption", "pass"), "the other GPU went on"
 
 
 @pytest.mark.parametrize(
@@ -285,11 +285,11 @@ def test_a_card_that_fails_under_load_is_not_asked_again(
         ("cuInit", 803, "fix-config", "of different versions"),
         ("cuInit", 804, "fix-config", "newer than the driver"),
         ("cuInit", 34, "fix-config", "the toolkit's stub"),
-        ("cuDevicePrimaryCtxRetain", 46, "fix-config", "another program has the card"),
-        ("cuDevicePrimaryCtxRetain", 999, "reset-gpu", "the card could not be opened"),
+        ("cuDevicePrimaryCtxRetain", 46, "fix-config", "another program has the GPU"),
+        ("cuDevicePrimaryCtxRetain", 999, "reset-gpu", "the GPU could not be opened"),
     ],
 )
-def test_a_card_that_cannot_be_opened_says_what_will_mend_it(
+def test_a_gpu_that_cannot_be_opened_says_what_will_mend_it(
     burn: Burn, call: str, code: int, action: str, words: str
 ) -> None:
     done = burn("--only", "burnin.completion", faults={"start": {call: code}})
@@ -301,18 +301,18 @@ def test_a_card_that_cannot_be_opened_says_what_will_mend_it(
 
 def test_a_pair_that_fails_names_both_ends(burn: Burn, two: Machine) -> None:
     """The sender's process tells of it, and cannot know whose fault it was; both go on."""
-    bad, good = cards(two)
+    bad, good = gpus(two)
     done = burn("--only", "burnin", faults={bad: {"fail": {"cuCtxEnablePeerAccess": 214}}})
     (row,) = [row for row in done.report["findings"] if row["check"] == "burnin.completion"]
     assert row["subject"] == f"test:{label(two, bad)} peer {label(two, good)}"
     assert row["culprits"] == [label(two, bad), label(two, good)]
     assert done.code == 30
     assert f"test:{label(two, good)} peer {label(two, bad)}" in that(
-        done, "runs_to_its_end", "pass"
+        done, "completion", "pass"
     )
 
 
-def test_a_worker_that_breaks_blames_no_card(two: Machine, profile: str) -> None:
+def test_a_worker_that_breaks_blames_no_gpu(two: Machine, profile: str) -> None:
     """Its traceback is ours, whatever it trips over."""
     whole = env() | {"FAKE_CUDA_FAULTS": "no JSON"}
     done = two.plain(
@@ -351,9 +351,9 @@ def test_what_the_environment_tells_cuda_is_not_heeded(
     assert two.plain(*words, env=env() | {name: value}).code == 0
 
 
-def test_a_card_that_gets_stuck_at_the_second_try_is_stuck(burn: Burn, two: Machine) -> None:
+def test_a_gpu_that_gets_stuck_at_the_second_try_is_stuck(burn: Burn, two: Machine) -> None:
     """It was slow at first, which alone would be forgiven."""
-    bad, good = cards(two)
+    bad, good = gpus(two)
     done = burn(
         "--only",
         "burnin",
@@ -368,17 +368,17 @@ def test_a_card_that_gets_stuck_at_the_second_try_is_stuck(burn: Burn, two: Mach
 def test_a_worker_that_somebody_kills_costs_one_test(
     burn: Burn, two: Machine, tmp_path: Path
 ) -> None:
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     done = burn(faults={bad: {"killed": "cuMemcpyAsync", "folder": str(tmp_path)}})
     assert done.verdict == (3, "incomplete", False)
-    (unknown,) = that(done, "runs_to_its_end", "unknown")
+    (unknown,) = that(done, "completion", "unknown")
     (row,) = [
         row
         for row in done.report["checks"]
         if row["subject"] == unknown and row["id"] == "burnin.completion"
     ]
     assert "was killed by SIGKILL" in row["reason"]
-    assert len(that(done, "runs_to_its_end", "pass")) > 30
+    assert len(that(done, "completion", "pass")) > 30
 
 
 def begun(
@@ -414,7 +414,7 @@ def test_a_signal_ends_it_and_what_was_found_is_told(
     assert done.code == 128 + number
     assert done.report["summary"]["complete"] is False
     assert done.report["summary"]["verdict"] == "incomplete"
-    assert that(done, "runs_to_its_end", "pass")
+    assert that(done, "completion", "pass")
     assert checkpoint.exists()
 
 
@@ -455,7 +455,7 @@ def test_a_burn_in_whose_terminal_goes_is_told_in_its_files(
 def test_a_worker_that_heeds_no_signal_costs_no_report(
     two: Machine, profile: str, tmp_path: Path
 ) -> None:
-    checkpoint, bad = tmp_path / "soak.json.gz", cards(two)[0]
+    checkpoint, bad = tmp_path / "soak.json.gz", gpus(two)[0]
     process, whole = begun(
         two,
         profile,
@@ -468,7 +468,7 @@ def test_a_worker_that_heeds_no_signal_costs_no_report(
         process.send_signal(signal.SIGINT)
         done = finished(process, whole)
     assert done.code == 128 + signal.SIGINT
-    assert that(done, "runs_to_its_end", "pass"), "what was done before is told"
+    assert that(done, "completion", "pass"), "what was done before is told"
     assert "was killed" not in done.err, "by the burn-in itself, not from its checkpoint"
     assert "process died" not in done.err
 
@@ -499,7 +499,7 @@ def test_an_ended_one_goes_on_from_its_checkpoint(
     assert len(done.of("burnin.completion")) == len(burn().of("burnin.completion"))
 
 
-def test_a_checkpoint_of_another_card_is_refused(
+def test_a_checkpoint_of_another_gpu_is_refused(
     machine: Make, two: Machine, profile: str, tmp_path: Path
 ) -> None:
     """At the same address: the node next to it, or the part that came after."""
@@ -510,7 +510,7 @@ def test_a_checkpoint_of_another_card_is_refused(
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     assert nobody_left(whole[MARK])
-    bad = cards(two)[0]
+    bad = gpus(two)[0]
     other = machine(
         patch(load(str(TWO)), {call("UUID", bad): "GPU-00000000-1111-2222-3333-444444444444"})
     )
@@ -528,7 +528,7 @@ def test_a_checkpoint_of_another_card_is_refused(
         env=env(),
     )
     assert done.code == 2
-    assert "which card was tested could not be told" in done.err
+    assert "which GPU was tested could not be told" in done.err
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told_before(
@@ -559,7 +559,7 @@ def test_one_whose_process_is_killed_keeps_its_checkpoint(
     assert done.verdict == (3, "incomplete", False)
     assert checkpoint.exists()
     assert "run the same command again" in done.err
-    assert that(done, "runs_to_its_end", "pass"), "what was done is judged"
+    assert that(done, "completion", "pass"), "what was done is judged"
 
 
 def workers(mark: str) -> list[int]:
@@ -576,7 +576,7 @@ def test_a_soak_that_the_deadline_ends_is_incomplete(
 ) -> None:
     """Although every test has run in its first round."""
     checkpoint = tmp_path / "soak.json.gz"
-    gpus = ",".join(cards(two))  # all of them by name, so that no other program is asked for
+    every = ",".join(gpus(two))  # all of them by name, so that no other program is asked for
     soak = (
         "--level",
         "long",
@@ -587,11 +587,11 @@ def test_a_soak_that_the_deadline_ends_is_incomplete(
         "--checkpoint",
         str(checkpoint),
         "--gpus",
-        gpus,
+        every,
     )
     done = two.plain(*two.scan(*soak, "--profile", profile, "--only", "burnin"), env=env())
     assert done.verdict == (3, "incomplete", False)
-    assert "test:node end" in that(done, "runs_to_its_end", "unknown")
+    assert "test:node end" in that(done, "completion", "unknown")
     assert not done.report["findings"]
     assert checkpoint.exists()
 
@@ -616,7 +616,7 @@ def test_a_soak_whose_time_is_over_needs_no_further_round(
     by its deadline.
     """
     checkpoint = tmp_path / "soak.json"
-    gpus = ",".join(cards(two))
+    every = ",".join(gpus(two))
     soak = (
         "--level",
         "long",
@@ -625,7 +625,7 @@ def test_a_soak_whose_time_is_over_needs_no_further_round(
         "--checkpoint",
         str(checkpoint),
         "--gpus",
-        gpus,
+        every,
         "--only",
         "burnin",
     )
@@ -648,9 +648,9 @@ def test_a_soak_whose_time_is_over_needs_no_further_round(
     )
     done = two.plain(*two.scan(*soak, "--profile", profile, "--deadline", "30"), env=slow)
     assert done.code == code
-    assert ("test:node end" in that(done, "runs_to_its_end", "pass")) is (code == 0)
-    first = label(two, cards(two)[0])
-    assert f"test:{first} exact-bf16" in that(done, "runs_to_its_end", "pass"), (
+    assert ("test:node end" in that(done, "completion", "pass")) is (code == 0)
+    first = label(two, gpus(two)[0])
+    assert f"test:{first} exact-bf16" in that(done, "completion", "pass"), (
         "as its first round found it"
     )
 
@@ -672,11 +672,11 @@ def test_a_checkpoint_that_cannot_be_written_any_more_is_complained_of_once(
 def test_what_was_found_before_a_kill_is_not_forgotten(
     two: Machine, profile: str, tmp_path: Path
 ) -> None:
-    """A card that could not be opened: it can be now, and has lost its tests of the steps that
+    """A GPU that could not be opened: it can be now, and has lost its tests of the steps that
     were done.
     """
     checkpoint = tmp_path / "soak.json.gz"
-    first, second = cards(two)
+    first, second = gpus(two)
     process, whole = begun(
         two,
         profile,
@@ -694,7 +694,7 @@ def test_what_was_found_before_a_kill_is_not_forgotten(
         env=env(),
     )
     assert done.code == 30
-    assert f"test:{label(two, first)} open" in that(done, "runs_to_its_end", "fail")
+    assert f"test:{label(two, first)} open" in that(done, "completion", "fail")
     unread = [
         row["reason"]
         for row in done.report["checks"]
@@ -741,7 +741,7 @@ def test_a_deadline_ends_it_and_what_was_not_run_is_told(two: Machine, profile: 
         for row in done.report["checks"]
         if row["id"] == "burnin.completion" and "reason" in row
     }
-    first = label(two, cards(two)[0])
+    first = label(two, gpus(two)[0])
     assert "not finished: the deadline was near" in reasons[f"test:{first} stress-bf16"]
     assert "not run: the deadline was near" in reasons[f"test:{first} stress-fp64"]
     assert f"test:{first} exact-bf16" not in reasons
@@ -757,7 +757,7 @@ def test_what_other_programs_use_is_not_loaded(machine: Make, profile: str) -> N
     done = used.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
     assert done.verdict == (3, "incomplete", False)
     reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.completion"}
-    assert all("other programs compute on the cards (process 77" in reason for reason in reasons)
+    assert all("other programs compute on the GPUs (process 77" in reason for reason in reasons)
     assert (
         used.run(
             "--level", "quick", "--profile", profile, "--only", "burnin", "--force", env=env()
@@ -766,9 +766,9 @@ def test_what_other_programs_use_is_not_loaded(machine: Make, profile: str) -> N
     )
 
 
-def test_a_card_is_not_loaded_beside_a_program_on_another(machine: Make, profile: str) -> None:
+def test_a_gpu_is_not_loaded_beside_a_program_on_another(machine: Make, profile: str) -> None:
     base = load(str(TWO))
-    first, second = cards_of(base)
+    first, second = gpus_of(base)
     used = machine(
         patch(
             base,
@@ -799,7 +799,7 @@ def test_a_card_is_not_loaded_beside_a_program_on_another(machine: Make, profile
     assert used.run(*words, "--force", env=env()).code == 0
 
 
-def test_cards_that_tell_no_programs_are_not_loaded(machine: Make, profile: str) -> None:
+def test_gpus_that_tell_no_programs_are_not_loaded(machine: Make, profile: str) -> None:
     silent = machine(
         patch(
             load(str(TWO)),
@@ -809,7 +809,7 @@ def test_cards_that_tell_no_programs_are_not_loaded(machine: Make, profile: str)
     done = silent.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
     assert done.verdict == (3, "incomplete", False)
     reasons = {row["reason"] for row in done.report["checks"] if row["id"] == "burnin.completion"}
-    assert all("what computes on the cards could not be read" in reason for reason in reasons)
+    assert all("what computes on the GPUs could not be read" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(
@@ -819,11 +819,11 @@ def test_cards_that_tell_no_programs_are_not_loaded(machine: Make, profile: str)
         ({call("ComputeMode", "{}"): 3}, "compute mode is exclusive process"),
     ],
 )
-def test_a_card_in_a_mode_that_keeps_it_from_us_is_told(
+def test_a_gpu_in_a_mode_that_keeps_it_from_us_is_told(
     machine: Make, profile: str, change: dict[str, Any], words: str
 ) -> None:
     recording = load(str(TWO))
-    bad, _ = machine(recording).cards()
+    bad, _ = machine(recording).gpus()
     split = machine(patch(recording, {key.format(bad): value for key, value in change.items()}))
     done = split.run("--level", "quick", "--profile", profile, "--only", "burnin", env=env())
     (row,) = [
@@ -834,7 +834,7 @@ def test_a_card_in_a_mode_that_keeps_it_from_us_is_told(
     assert done.code == 3
     assert words in row["reason"]
     assert row["address"] == bad
-    assert that(done, "no_corruption_is_seen", "pass"), "the other card is tested all the same"
+    assert that(done, "corruption", "pass"), "the other GPU is tested all the same"
 
 
 def test_a_load_that_nothing_judges_is_refused(two: Machine, profile: str) -> None:
@@ -918,8 +918,8 @@ def test_a_soak_goes_round_until_its_time_is_spent(two: Machine, profile: str) -
     runs = {result["runs"] for result in results}
     assert min(runs) >= 2
     assert {
-        f"test:{label(two, card)} {name}" for card in cards(two) for name in ("fade", "pulse-bf16")
-    } <= set(that(done, "runs_to_its_end", "pass"))
+        f"test:{label(two, gpu)} {name}" for gpu in gpus(two) for name in ("fade", "pulse-bf16")
+    } <= set(that(done, "completion", "pass"))
     once = [
         row
         for row in done.report["measurements"]
@@ -929,7 +929,7 @@ def test_a_soak_goes_round_until_its_time_is_spent(two: Machine, profile: str) -
 
 
 def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> None:
-    """Of cards that no profile has floors for."""
+    """Of GPUs that no profile has floors for."""
     recording = load(str(TWO))
     keys = [
         reading.key
@@ -942,7 +942,7 @@ def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> 
         )
     )
     file = tmp_path / "captured.yaml"
-    fast = env({card: {"ms": 1e-5} for card in other.cards()})
+    fast = env({gpu: {"ms": 1e-5} for gpu in other.gpus()})
     done = other.plain("profile", "capture", "--level", "quick", "--output", str(file), env=fast)
     assert done.code == 0, done.err
     captured = load_profile(str(file)).data["burnin"]
@@ -965,7 +965,7 @@ def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> 
         (
             {"nvml:nvmlDeviceGetVbiosVersion(0000:00:06.0)": "96.00.74.00.01"},
             "captured.yaml",
-            "the cards differ in vbios",
+            "the GPUs differ in vbios",
         ),
         (
             {"nvml:nvmlDeviceGetRemappedRows(0000:00:07.0)": [0, 0, 0, 1]},
@@ -976,7 +976,7 @@ def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> 
         ({}, "", "Is a directory"),
     ],
 )
-def test_what_is_not_captured_is_refused_before_the_cards_are_loaded(
+def test_what_is_not_captured_is_refused_before_the_gpus_are_loaded(
     machine: Make, tmp_path: Path, change: dict[str, Any], file: str, told: str
 ) -> None:
     node = machine(patch(load(str(TWO)), change))
@@ -989,7 +989,7 @@ def test_what_is_not_captured_is_refused_before_the_cards_are_loaded(
 
 
 @pytest.mark.parametrize("words", [(), ("--level", "passive")])
-def test_after_a_swap_the_cards_are_exercised(
+def test_after_a_swap_the_gpus_are_exercised(
     two: Machine, profile: str, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     state = ("--state-dir", str(tmp_path / "state"))
@@ -1008,8 +1008,8 @@ def test_after_a_swap_the_cards_are_exercised(
 
 
 def test_what_was_wrong_twice_stays_so_in_later_rounds(two: Machine, profile: str) -> None:
-    """Whatever the same test finds when the card has cooled down."""
-    bad, _ = cards(two)
+    """Whatever the same test finds when the GPU has cooled down."""
+    bad, _ = gpus(two)
     words = two.scan(
         "--level", "long", "--duration", "10s", "--profile", profile, "--only", "burnin"
     )
@@ -1022,7 +1022,7 @@ def test_what_was_wrong_twice_stays_so_in_later_rounds(two: Machine, profile: st
 
 def test_a_pair_that_fails_costs_no_other_test(burn: Burn, two: Machine) -> None:
     """The process that it broke is replaced before it is asked again."""
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     done = burn("--only", "burnin", faults={bad: {"fail": {"cuCtxEnablePeerAccess": 214}}})
     reasons = [row["reason"] for row in done.report["checks"] if row["status"] == "unknown"]
     assert not [reason for reason in reasons if "not finished" in reason]
@@ -1089,7 +1089,7 @@ def test_who_was_stopped_was_not_silent(two: Machine, profile: str, tmp_path: Pa
     assert done.verdict == (0, "pass", True), done.report["findings"]
 
 
-def test_other_programs_are_not_let_loose_on_a_card_that_failed(
+def test_other_programs_are_not_let_loose_on_a_gpu_that_failed(
     two: Machine, profile: str, tmp_path: Path
 ) -> None:
     tool = tmp_path / "bin" / "dcgmi"
@@ -1097,14 +1097,14 @@ def test_other_programs_are_not_let_loose_on_a_card_that_failed(
     tool.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n", "utf-8")
     tool.chmod(0o755)
     path = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
-    bad, _ = cards(two)
+    bad, _ = gpus(two)
     words = two.scan("--level", "quick", "--profile", profile, "--only", "burnin")
     done = two.plain(*words, env=env({bad: {"fail": {"cuMemcpyAsync": 214}}}) | path)
     assert done.code == 30
     assert not (tmp_path / "started").exists()
     (key,) = [reading for reading in two.recorded if reading.key.startswith("run:dcgmi diag")]
     assert key.error is not None
-    assert "lost the card" in key.error.text
+    assert "lost the GPU" in key.error.text
     two.plain(*words, env=env() | path)
     assert (tmp_path / "started").exists()
 
@@ -1158,11 +1158,11 @@ def test_a_deadline_counts_as_it_is_given(
     two: Machine, profile: str, tmp_path: Path, given: tuple[str, ...], most_s: int
 ) -> None:
     """Also where it is what a scan alone would have; with it are meant scan and burn-in, and
-    reading the cards once more.
+    reading the GPUs once more.
     """
     checkpoint = tmp_path / "soak.json.gz"
-    gpus = ",".join(cards(two))  # all of them by name, so that no other program is asked for
-    process, whole = begun(two, profile, "--checkpoint", str(checkpoint), "--gpus", gpus, *given)
+    every = ",".join(gpus(two))  # all of them by name, so that no other program is asked for
+    process, whole = begun(two, profile, "--checkpoint", str(checkpoint), "--gpus", every, *given)
     with process:
         wait_for(lambda: steps_of(checkpoint) > 0)
         process.send_signal(signal.SIGINT)

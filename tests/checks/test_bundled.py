@@ -26,7 +26,7 @@ def bundled() -> tuple[Check, ...]:
 
 
 def changed(**facts: Any) -> Node:
-    """Return the demo with other facts of the card in SXM8."""
+    """Return the demo with other facts of the GPU in SXM8."""
     node = demo_node()
     return node._replace(
         gpus=tuple(gpu._replace(**facts) if gpu.address == SXM8 else gpu for gpu in node.gpus)
@@ -43,9 +43,9 @@ def rows(**changes: bool) -> Any:
     return demo_node().gpus[1].remapped_rows._replace(**changes)
 
 
-def test_only_a_card_s_own_flags_are_never_shared() -> None:
-    of_one_card = [one for one in bundled() if not one.mark.shared and one.subject != "change"]
-    assert {one.id for one in of_one_card} == {
+def test_only_a_gpu_s_own_flags_are_never_shared() -> None:
+    of_one_gpu = [one for one in bundled() if not one.mark.shared and one.subject != "change"]
+    assert {one.id for one in of_one_gpu} == {
         "memory.retired_pages",
         "memory.unrepairable",
         "memory.page_retirement_pending",
@@ -163,7 +163,7 @@ def test_an_xid_that_asks_for_nothing_passes_and_one_for_an_application_warns() 
         assert the(report, "xid.faults").status is status
 
 
-def test_a_driver_that_hangs_names_the_cards_that_made_it() -> None:
+def test_a_driver_that_hangs_names_the_gpus_that_made_it() -> None:
     stuck = changed(access="timed-out")
     stuck = stuck._replace(driver=stuck.driver._replace(access="timed-out"))
     finding = said("driver.loaded", stuck, "node")
@@ -182,6 +182,6 @@ def test_an_empty_slot_is_named_as_the_board_names_it() -> None:
         )
         (finding,) = the(judged(bundled(), demo_node(), profile), "inventory.slots").findings
         assert (finding.message, finding.expected) == (
-            f"no card answers in {told}",
+            f"no GPU answers in {told}",
             ["SXM8", "SXM9"],
         )

@@ -101,7 +101,7 @@ MISTAKES = {
     "fail on": (["run", "--replay", "demo", "--fail-on", "unknown"], "only 'warn' can be given"),
     "cards": (
         ["run", "--replay", "demo", "--gpus", "SXM9"],
-        "--gpus SXM9: no such card; did you mean SXM",
+        "--gpus SXM9: no such GPU; did you mean SXM",
     ),
     "checks": (
         ["run", "--replay", "demo", "--checks", "/no/such"],
@@ -316,7 +316,7 @@ def test_exit_codes(words: list[str], code: int, call: Call) -> None:
 
 
 def test_a_setting_names_what_it_changes(call: Call) -> None:
-    done = call("run", "--replay", "demo", "--set", "skip.memory.no_row_remap_failed=known", "-v")
+    done = call("run", "--replay", "demo", "--set", "skip.memory.row_remap=known", "-v")
     assert done.code == 0
     assert "not judged by this profile: known\n         memory.row_remap\n" in done.out
 
@@ -331,7 +331,7 @@ def test_quiet_is_one_line_and_verbose_shows_what_passed(call: Call) -> None:
     assert call("run", "--replay", "demo-broken", "-q").out.count("\n") == 1
     plain, verbose = call("run", "--replay", "demo"), call("run", "--replay", "demo", "-v")
     assert "pass " not in plain.out.replace("Verdict: pass", "")
-    assert "pass     gpu SXM[5-8]: The driver can talk to the card." in verbose.out
+    assert "pass     gpu SXM[5-8]: The driver can talk to the GPU." in verbose.out
 
 
 def test_several_files_are_a_line_each_and_json_is_an_array(call: Call) -> None:

@@ -105,7 +105,7 @@ def test_an_nvml_code_of_another_area_is_no_hint() -> None:
 
 def test_warnings() -> None:
     assert (
-        "no NVIDIA card is on PCI"
+        "no NVIDIA GPU is on PCI"
         in as_json(patch(EIGHT, {"dir:/sys/bus/pci/devices": []}))["warnings"]
     )
     cut = patch(

@@ -66,10 +66,10 @@ def test_a_code_with_its_reasons(call: Call) -> None:
         ("xid 95", "if the line says RST: No and the line says D-RST: Yes"),
         (
             "xid 119",
-            "reboot if Xid 79 or NVRM fallen off came on the same card within 1 hour before it",
+            "reboot if Xid 79 or NVRM fallen off came on the same GPU within 1 hour before it",
         ),
         ("xid 119", "only a reset or a boot ends it"),
-        ("xid 61", "if the card is of Maxwell, Pascal or Volta"),
+        ("xid 61", "if the GPU is of Maxwell, Pascal or Volta"),
         ("xid 139", "if the driver is 535 or newer and the driver is older than 560"),
         ("xid 154", "reboot if the new value is 2: the driver asks for a reboot"),
         ("xid 74", "decoded word 4 bit 18: reset-gpu: an echo of the far end"),
@@ -198,5 +198,5 @@ def test_every_predicate_has_words() -> None:
         explaining.words_of({"state": {"recovery_action": [1, 2]}})
         == "the driver's recovery action is 1 or 2"
     )
-    assert explaining.words_of({"state": {"lost": False}}) == "the card is not lost"
+    assert explaining.words_of({"state": {"lost": False}}) == "the GPU is not lost"
     assert explaining.words_of({"text_matches": "^x"}) == "the line matches ^x"

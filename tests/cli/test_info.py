@@ -136,13 +136,13 @@ def test_csv_has_a_row_a_part() -> None:
 
 
 def test_what_was_not_read_is_null_in_json_and_a_dash_in_text() -> None:
-    card = "0000:1b:00.0"
-    lost = {f"nvml:*({card}*": {"error": ["lost", "GPU is lost", 15]}}
+    address = "0000:1b:00.0"
+    lost = {f"nvml:*({address}*": {"error": ["lost", "GPU is lost", 15]}}
     broken = patch(
         EIGHT, {**lost, "file:/proc/sys/kernel/hostname": {"error": ["no-permission", "?"]}}
     )
     document = as_json(broken)
-    gpu = next(gpu for gpu in document["gpus"] if gpu["address"] == card)
+    gpu = next(gpu for gpu in document["gpus"] if gpu["address"] == address)
     assert (gpu["serial"], gpu["nvlinks_up"], gpu["memory_mib"], gpu["access"]) == (
         None,
         None,
@@ -152,7 +152,7 @@ def test_what_was_not_read_is_null_in_json_and_a_dash_in_text() -> None:
     assert document["host"]["hostname"] is None
     text = inventory.render(broken, "text")
     assert text.startswith("host    (no permission), Dell Inc.")
-    (line,) = [line for line in text.splitlines() if f"  {card}" in line]
+    (line,) = [line for line in text.splitlines() if f"  {address}" in line]
     assert line.split()[2:] == ["-"] * 7 + ["lost"]
 
 
@@ -162,7 +162,7 @@ def test_links_that_are_down_or_unread_are_not_up() -> None:
     assert as_json(changed)["gpus"][0]["nvlinks_up"] == 16
 
 
-def test_a_node_without_cards_or_with_unlisted_ones_has_no_rows() -> None:
+def test_a_node_without_gpus_or_with_unlisted_ones_has_no_rows() -> None:
     empty = Recording({}, ["*"])
     assert as_json(empty)["gpus"] is None, "not listed is not none"
     assert [as_json(empty)[kind] for kind in ("ports", "nics", "disks")] == [None] * 3

@@ -281,7 +281,7 @@ def test_text_is_readable_in_a_locale_without_letters(colour: str | None, tmp_pa
     done = start(["judge", "/no/sü☃ch.json", "--profile", "h200"], ASCII)
     assert (done.code, done.err) == (2, "gpuscan: /no/sü☃ch.json: No such file or directory\n")
     done = start(
-        ["profile", "show", "h200", "--set", "skip.memory.no_row_remap_failed=weil es so ist ☃ü"],
+        ["profile", "show", "h200", "--set", "skip.memory.row_remap=weil es so ist ☃ü"],
         ASCII,
     )
     assert (done.code, done.err) == (0, "")
@@ -379,7 +379,7 @@ OTHERS = re.compile(r"0000:00:0[789]\.0")
 
 
 def widened(number: int) -> Recording:
-    """The demo's node with *number* cards, all copies of its first, each with a name of its own."""
+    """The demo's node with *number* GPUs, all copies of its first, each with a name of its own."""
     demo = opened("demo")
     rest = [reading for reading in demo if not OTHERS.search(reading.key)]
     places = [f"0000:{0x20 + n:02x}:00.0" for n in range(number)]
@@ -421,7 +421,7 @@ def _moved(reading: Reading, number: int, place: str) -> Reading:
 
 
 @pytest.mark.parametrize("number", range(1, 17))
-def test_any_number_of_cards_is_judged_by_that_number(
+def test_any_number_of_gpus_is_judged_by_that_number(
     number: int, tmp_path: Path, call: Call
 ) -> None:
     file = str(tmp_path / "a.json")

@@ -20,8 +20,8 @@ from gpuscan.profile.capture import captured
 from gpuscan.recording import Reading, patch
 
 QUICK = base("h200-2x-quick")
-CARD, OTHER = "0000:00:06.0", "0000:00:07.0"
-REPLAYS = f"nvml:nvmlDeviceGetPcieReplayCounter({CARD})"
+GPU, OTHER = "0000:00:06.0", "0000:00:07.0"
+REPLAYS = f"nvml:nvmlDeviceGetPcieReplayCounter({GPU})"
 SETTINGS = ("gpu.count=2",)
 NODE: Node = collectors.node(QUICK)
 
@@ -34,13 +34,13 @@ def found_of(label: str, changes: dict[str, Any]) -> BurnTest:
 
 
 def result_of(check: str, test: BurnTest, *settings: str) -> Result:
-    """What a check says of one test on a card of the quick burn-in's node."""
+    """What a check says of one test on a GPU of the quick burn-in's node."""
     told = judged_facts(NODE._replace(tests=(test,)), "h200-4x", (*SETTINGS, *settings))
     (found,) = [result for result in told.results if result.check == f"burnin.{check}"]
     return found
 
 
-def of_card(name: str, **facts: Any) -> BurnTest:
+def of_gpu(name: str, **facts: Any) -> BurnTest:
     good: dict[str, Any] = {
         "text": "",
         "error": "",
@@ -50,7 +50,7 @@ def of_card(name: str, **facts: Any) -> BurnTest:
         "grown": (),
         "logged": (),
     }
-    return burn_test("SXM2", name, address=CARD, **{**good, **facts})
+    return burn_test("SXM2", name, address=GPU, **{**good, **facts})
 
 
 # --- limits
@@ -73,7 +73,7 @@ def test_so_many_errors_are_noted_and_one_more_fails(
 ) -> None:
     for count, status in ((few, Status.WARN), (many, Status.FAIL)):
         if count is not None:
-            found = result_of("counts_no_errors", of_card("memory", grown=(Amount(label, count),)))
+            found = result_of("error_counters", of_gpu("memory", grown=(Amount(label, count),)))
             assert (found.status, found.findings[0].action.value) == (status, action)
 
 
@@ -85,40 +85,40 @@ def test_so_many_errors_are_noted_and_one_more_fails(
         ({"core_c": 88, "memory_c": 94}, Status.PASS),
     ],
 )
-def test_the_temperature_that_a_card_names_is_one_too_many(
+def test_the_temperature_that_a_gpu_names_is_one_too_many(
     now: dict[str, int], status: Status
 ) -> None:
-    test = of_card("stress-bf16", load=load(**now, slowdown_c=89, memory_max_c=95))
-    assert result_of("stays_below_its_limits", test).status is status
+    test = of_gpu("stress-bf16", load=load(**now, slowdown_c=89, memory_max_c=95))
+    assert result_of("temperature", test).status is status
 
 
-def test_a_card_may_be_so_much_warmer_and_no_more() -> None:
+def test_a_gpu_may_be_so_much_warmer_and_no_more() -> None:
     for core_c, status in ((72, Status.PASS), (73, Status.WARN)):
-        test = of_card("stress-bf16", load=load(core_c=core_c, usual_core_c=60))
-        assert result_of("is_as_warm_as_its_siblings", test).status is status
+        test = of_gpu("stress-bf16", load=load(core_c=core_c, usual_core_c=60))
+        assert result_of("temperature_spread", test).status is status
 
 
 def test_only_bf16_is_expected_to_draw_all_the_power() -> None:
     weak = load(power_w=400.0, limit_w=700)
     for dtype, status in (("bf16", Status.WARN), ("fp64", Status.PASS)):
-        test = of_card(f"stress-{dtype}", load=weak)._replace(
+        test = of_gpu(f"stress-{dtype}", load=weak)._replace(
             rates=(Rate(f"gemm_{dtype}_tflops", 1.0, (), 1.0),)
         )
-        assert result_of("draws_its_power", test).status is status
+        assert result_of("power", test).status is status
 
 
 @pytest.mark.parametrize(
     "name", ["SYSTEM_NOT_READY", "SYSTEM_DRIVER_MISMATCH", "DEVICE_UNAVAILABLE", "OUT_OF_MEMORY"]
 )
 def test_what_a_setting_keeps_from_being_opened_is_mended_by_one(name: str) -> None:
-    found = result_of("runs_to_its_end", of_card("open", ended="lost", error=f"CUDA_ERROR_{name}"))
+    found = result_of("completion", of_gpu("open", ended="lost", error=f"CUDA_ERROR_{name}"))
     assert found.findings[0].action.value == "fix-config"
 
 
 def test_a_floor_itself_is_reached() -> None:
     for speed, status in ((590.0, Status.PASS), (589.9, Status.FAIL)):
-        test = of_card("stress-bf16")._replace(rates=(Rate("gemm_bf16_tflops", speed, (), speed),))
-        assert result_of("reaches_its_floor", test).status is status
+        test = of_gpu("stress-bf16")._replace(rates=(Rate("gemm_bf16_tflops", speed, (), speed),))
+        assert result_of("floor", test).status is status
 
 
 @pytest.mark.parametrize(("estimates", "status"), [("[nccl]", Status.WARN), ("[]", Status.FAIL)])
@@ -127,7 +127,7 @@ def test_floors_of_collectives_may_be_estimates(estimates: str, status: Status) 
         rates=(Rate("all-reduce p2p 2 1GiB", 200.0, (), 0.0),)
     )
     settings = ("burnin.nccl={all-reduce p2p 2 1GiB: 300}", f"burnin.estimates={estimates}")
-    assert result_of("reaches_its_floor", test, *settings).status is status
+    assert result_of("floor", test, *settings).status is status
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_floors_of_collectives_may_be_estimates(estimates: str, status: Status) 
 def test_who_is_slow_by_design_or_by_the_host_is_only_told(
     name: str, label: str, fabric: str, status: Status
 ) -> None:
-    test = of_card(name, to="SXM4" if name == "peer" else "")._replace(
+    test = of_gpu(name, to="SXM4" if name == "peer" else "")._replace(
         rates=(Rate(label, 80.0, (), 100.0),)
     )
     floors = tuple(
         f"burnin.{key}=null" for key in ("peer_one_way_gbps", "pcie_both_gbps", "pcie_to_card_gbps")
     )
     assert (
-        result_of("keeps_up_with_the_node", test, f"gpu.fabric={fabric}", *floors).status is status
+        result_of("node_median", test, f"gpu.fabric={fabric}", *floors).status is status
     )
 
 
@@ -167,7 +167,7 @@ def test_who_is_slow_by_design_or_by_the_host_is_only_told(
 def test_what_a_tool_calls_failed_drains_and_what_it_warns_of_warns(
     ended: str, action: str, told: str
 ) -> None:
-    found = result_of("tool_passes", of_card("dcgmi-diag", kind="tool", ended=ended, action=action))
+    found = result_of("tools", of_gpu("dcgmi-diag", kind="tool", ended=ended, action=action))
     assert f"{found.status.value}/{found.findings[0].action.value}" == told
 
 
@@ -175,13 +175,13 @@ def test_what_a_tool_calls_failed_drains_and_what_it_warns_of_warns(
 
 
 def test_a_failure_in_which_nothing_was_wrong_makes_no_sense() -> None:
-    found: Any = found_of("SXM2 memory", {f"burnin:memory({CARD})": {"with": {"status": "fail"}}})
+    found: Any = found_of("SXM2 memory", {f"burnin:memory({GPU})": {"with": {"status": "fail"}}})
     assert (is_unread(found.ended), found.ended.kind) == (True, "garbled")
 
 
 def test_a_test_of_speed_that_tells_none_makes_no_sense() -> None:
     found: Any = found_of(
-        "SXM2 hbm", {f"burnin:hbm({CARD})": {**QUICK.get(f"burnin:hbm({CARD})"), "numbers": {}}}
+        "SXM2 hbm", {f"burnin:hbm({GPU})": {**QUICK.get(f"burnin:hbm({GPU})"), "numbers": {}}}
     )
     assert (is_unread(found.rates), found.rates.kind) == (True, "garbled")
 
@@ -189,12 +189,12 @@ def test_a_test_of_speed_that_tells_none_makes_no_sense() -> None:
 def test_what_a_round_could_not_sample_was_not_sampled() -> None:
     """Although another round did."""
     change = {"with": {"load": {"lacks": {"reasons": ["timed-out", "planted"]}}}}
-    found: Any = found_of("SXM2 stress-bf16", {f"burnin:stress-bf16({CARD})": change})
+    found: Any = found_of("SXM2 stress-bf16", {f"burnin:stress-bf16({GPU})": change})
     assert found.load.hw_thermal.kind == "timed-out"
     assert found.load.core_c == 66
 
 
-def test_cards_of_another_model_are_not_compared() -> None:
+def test_gpus_of_another_model_are_not_compared() -> None:
     uevent = f"file:/sys/bus/pci/devices/{OTHER}/uevent"
     changes = {
         uevent: QUICK.get(uevent).replace("2335", "2330"),
@@ -205,7 +205,7 @@ def test_cards_of_another_model_are_not_compared() -> None:
 
 
 def counted(*values: Any) -> Any:
-    """What grew of a card in the test of its PCIe link: one reading after another behind it, a
+    """What grew of a GPU in the test of its PCIe link: one reading after another behind it, a
     value or an error.
     """
     patched = patch(QUICK, {})
@@ -222,7 +222,7 @@ def test_growth_of_several_rounds_is_added_up_and_a_reset_is_none() -> None:
     assert counted(5, 1) == (Amount("PCIe replays", 5),)
 
 
-def test_a_counter_that_every_card_has_and_none_is_read_of_is_told() -> None:
+def test_a_counter_that_every_gpu_has_and_none_is_read_of_is_told() -> None:
     assert counted(Unread("", "timed-out", "no answer")).kind == "timed-out"
     none = counted(Unread("", "not-supported", "Not Supported"))
     assert (none.kind, "counts no PCIe replays" in none.text) == ("not-recorded", True)
@@ -233,7 +233,7 @@ def test_a_kernel_log_that_nobody_followed_was_not_silent() -> None:
     assert found.logged.kind == "blocked-behind"
 
 
-def test_two_cards_that_do_not_reach_each_other_are_told_apart() -> None:
+def test_two_gpus_that_do_not_reach_each_other_are_told_apart() -> None:
     told = rates("peer", "peer", {}, {"peers": {OTHER: {"direct": False, "one_way_gbps": 21.0}}})
     assert told == {"peer_through_host_one_way_gbps": 21.0}
     assert judged(QUICK, "h200-4x", SETTINGS).exit_code == 0
@@ -252,8 +252,8 @@ def test_the_lowest_generation_of_all_rounds_counts() -> None:
 
 def sampled(**rows: list[Any]) -> dict[str, Any]:
     """The summary of some rounds of samples, by what each call answered."""
-    samples = Samples(CARD)
-    asked = dict(zip(("core_c", "power_w", "sm_clock_mhz", "reasons"), keys(CARD), strict=False))
+    samples = Samples(GPU)
+    asked = dict(zip(("core_c", "power_w", "sm_clock_mhz", "reasons"), keys(GPU), strict=False))
     for name, values in rows.items():
         for value in values:
             error = value if is_unread(value) else None
@@ -305,7 +305,7 @@ def test_what_was_never_answered_is_lacking_with_its_reason() -> None:
 
 
 def test_of_two_tries_the_better_one_makes_the_floor() -> None:
-    test = of_card("hbm")._replace(rates=(Rate("hbm_read_gbps", 2000.0, (4000.0,), 4000.0),))
+    test = of_gpu("hbm")._replace(rates=(Rate("hbm_read_gbps", 2000.0, (4000.0,), 4000.0),))
     (line,) = [
         line
         for line in captured([NODE._replace(tests=(test,))]).splitlines()

@@ -1,4 +1,4 @@
-"""Cards: links of which some are unread, other drivers' cards, addresses behind long PCI domains."""
+"""GPUs: links of which some are unread, other drivers' GPUs, addresses behind long PCI domains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from program import Call
 from gpuscan import collectors
 from gpuscan.recording import Recording, dump, patch, restore, save
 
-CARD = "0000:52:00.0"
+GPU = "0000:52:00.0"
 UNREAD = {"error": ["garbled", "Unknown Error", 999]}
 LOST = {"error": ["lost", "GPU is lost", 15]}
 GONE = {"error": ["not-found", "Not Found", 6]}
@@ -23,7 +23,7 @@ WAYS = (LONG, "00010000:00:07.0", "10000:00:07", "SXM8")
 
 
 def link(field: int, number: int) -> str:
-    return f"nvml:nvmlDeviceGetFieldValues({CARD},{field},{number})"
+    return f"nvml:nvmlDeviceGetFieldValues({GPU},{field},{number})"
 
 
 @pytest.mark.parametrize("down", [[0], [7], [17], [3, 7, 11]])
@@ -54,25 +54,25 @@ def test_links_that_are_unread_alone_are_unknown() -> None:
 
 
 def bound_to(driver: str, answer: Any) -> Recording:
-    key = f"file:/sys/bus/pci/devices/{CARD}/uevent"
+    key = f"file:/sys/bus/pci/devices/{GPU}/uevent"
     text = re.sub(
         "DRIVER=nvidia\n", f"DRIVER={driver}\n" if driver else "", base("h100-8x-ib").get(key)
     )
-    return patch(base("h100-8x-ib"), {key: text, f"nvml:*({CARD}*": answer})
+    return patch(base("h100-8x-ib"), {key: text, f"nvml:*({GPU}*": answer})
 
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "nouveau", "pci-stub"])
 @pytest.mark.parametrize("answer", [LOST, GONE], ids=["lost", "not found"])
-def test_a_card_that_another_driver_holds_is_a_setting(driver: str, answer: Any) -> None:
+def test_a_gpu_that_another_driver_holds_is_a_setting(driver: str, answer: Any) -> None:
     report = judged(bound_to(driver, answer))
     assert (report.exit_code, report.verdict) == (20, "software")
     assert list(not_passed(report)["driver.gpu_access"].values()) == ["fail/fix-config"]
     messages = [finding.message for result in report.results for finding in result.findings]
-    assert f"the card is bound to {driver}, not to NVIDIA's driver" in messages
+    assert f"the GPU is bound to {driver}, not to NVIDIA's driver" in messages
 
 
 @pytest.mark.parametrize("driver", ["nvidia", ""])
-def test_a_card_that_nvidia_s_driver_lost_is_no_setting(driver: str) -> None:
+def test_a_gpu_that_nvidia_s_driver_lost_is_no_setting(driver: str) -> None:
     """Nor is one that no driver holds: it may have failed to start."""
     report = judged(bound_to(driver, LOST))
     assert (report.exit_code, list(not_passed(report)["driver.gpu_access"].values())) == (
@@ -82,7 +82,7 @@ def test_a_card_that_nvidia_s_driver_lost_is_no_setting(driver: str) -> None:
 
 
 def moved(*log: str, lost: bool = False) -> Recording:
-    """The demo with its card 0000:00:07.0 in the PCI domain 10000, as behind a controller that
+    """The demo with its GPU 0000:00:07.0 in the PCI domain 10000, as behind a controller that
     makes one of its own.
     """
     text = re.sub(r"(?:0000)?0000:00:07", LONG[:-2], json.dumps(dump(base("demo"))))
@@ -97,7 +97,7 @@ XIDS = [
 
 
 @pytest.mark.parametrize("line", XIDS)
-def test_a_card_behind_a_long_domain_and_its_xid_agree(line: str) -> None:
+def test_a_gpu_behind_a_long_domain_and_its_xid_agree(line: str) -> None:
     node = collectors.node(moved(line))
     assert LONG in [gpu.address for gpu in node.gpus]
     (incident,) = node.incidents
@@ -106,7 +106,7 @@ def test_a_card_behind_a_long_domain_and_its_xid_agree(line: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_card_behind_a_long_domain_is_found_by_its_name(
+def test_a_gpu_behind_a_long_domain_is_found_by_its_name(
     way: str, tmp_path: Path, call: Call
 ) -> None:
     file = str(tmp_path / "moved.json")
@@ -123,7 +123,7 @@ def test_a_card_behind_a_long_domain_is_found_by_its_name(
     assert call("judge", file, "--gpus", "SXM5").code == 0
 
 
-def test_a_lost_card_behind_a_long_domain_is_one_finding() -> None:
+def test_a_lost_gpu_behind_a_long_domain_is_one_finding() -> None:
     lines = (
         "NVRM: Xid (PCI:10000:00:07): 79, GPU has fallen off the bus.",
         "NVRM: GPU 10000:00:07.0: GPU has fallen off the bus.",

@@ -1,5 +1,5 @@
 """What identifies parts: VPD of network adapters, far ends of cables, disks, and what the log
-still tells of a dead card.
+still tells of a dead GPU.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from machine import Machine
 from nodes_recordings import base, judged, not_passed
-from nodes_synthetic import CARDS, CX7, vpd
+from nodes_synthetic import CX7, GPUS, vpd
 
 from gpuscan import collectors
 from gpuscan.live.supervisor import Limits
@@ -294,35 +294,35 @@ def test_a_machine_without_disks_and_one_that_hides_them() -> None:
     assert (kind(one.serial), one.model) == ("garbled", "Micron_7450_MTFDKCC3T8TFR")
 
 
-# What the log tells of a card.
+# What the log tells of a GPU.
 UUID = "GPU-00000003-0100-4000-8000-000000000103"
-LOST, OTHER = CARDS[3], CARDS[5]
+LOST, OTHER = GPUS[3], GPUS[5]
 
 
-def at(card: str, uuid: str = UUID) -> str:
-    return f"NVRM: GPU at PCI:{card[:-2]}: {uuid}"
+def at(gpu: str, uuid: str = UUID) -> str:
+    return f"NVRM: GPU at PCI:{gpu[:-2]}: {uuid}"
 
 
-def xid(card: str) -> str:
-    return f"NVRM: Xid (PCI:{card[:-2]}): 79, GPU has fallen off the bus."
+def xid(gpu: str) -> str:
+    return f"NVRM: Xid (PCI:{gpu[:-2]}): 79, GPU has fallen off the bus."
 
 
 SERIAL = "NVRM: GPU Board Serial Number: 1650522003756"
 
 
 def logged(*lines: str, step_us: int = 10) -> dict[str, tuple[str, str]]:
-    """What the log tells of the cards: {address: (serial, UUID)}, a lack as its kind."""
+    """What the log tells of the GPUs: {address: (serial, UUID)}, a lack as its kind."""
     log = [
         *EIGHT.get("kmsg:/dev/kmsg"),
         *(f"4,{100 + n},{900_000_000 + n * step_us},-;{line}" for n, line in enumerate(lines)),
     ]
-    cards = collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": log})).gpus
+    gpus = collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": log})).gpus
     told = {
-        card.address: (
-            kind(card.logged_serial) or card.logged_serial,
-            kind(card.logged_uuid) or card.logged_uuid,
+        gpu.address: (
+            kind(gpu.logged_serial) or gpu.logged_serial,
+            kind(gpu.logged_uuid) or gpu.logged_uuid,
         )
-        for card in cards
+        for gpu in gpus
     }
     return {
         address: words for address, words in told.items() if words != ("not-found", "not-found")
@@ -357,8 +357,8 @@ def logged(*lines: str, step_us: int = 10) -> dict[str, tuple[str, str]]:
         ((SERIAL, at(LOST), xid(LOST)), {LOST: ("not-found", UUID)}),
     ],
 )
-def test_a_card_named_in_the_log(lines: tuple[str, ...], found: dict[str, tuple[str, str]]) -> None:
-    """A serial number is told of the card named beside it; where two mingle it is nobody's."""
+def test_a_gpu_named_in_the_log(lines: tuple[str, ...], found: dict[str, tuple[str, str]]) -> None:
+    """A serial number is told of the GPU named beside it; where two mingle it is nobody's."""
     assert logged(*lines) == found
 
 
@@ -369,11 +369,11 @@ def test_lines_that_are_far_apart_are_two_events() -> None:
 
 def test_a_log_that_was_not_read_tells_why() -> None:
     denied = {"error": ["no-permission", "Operation not permitted", 1]}
-    (card, *_) = collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": denied, "run:*": denied})).gpus
-    assert (kind(card.logged_serial), kind(card.logged_uuid)) == ("no-permission", "no-permission")
+    (gpu, *_) = collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": denied, "run:*": denied})).gpus
+    assert (kind(gpu.logged_serial), kind(gpu.logged_uuid)) == ("no-permission", "no-permission")
 
 
-def test_the_report_names_a_dead_card_s_serial() -> None:
+def test_the_report_names_a_dead_gpu_s_serial() -> None:
     dead = patch(
         EIGHT, {f"nvml:*({LOST}*": {"error": ["lost", "GPU is lost", 15]}}, [at(LOST), xid(LOST)]
     )

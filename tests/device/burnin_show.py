@@ -1,8 +1,8 @@
-"""The burn-in engine on real cards: rates beside cuBLAS and physical limits, every injected flip,
+"""The burn-in engine on real GPUs: rates beside cuBLAS and physical limits, every injected flip,
 signals, times.
 
 Usage: python3 tests/device/burnin_show.py [quick] [portable]; from the top of the tree, on a
-machine with cards, cuda-bindings and PyTorch. `portable` runs what newer cards would, PTX that the
+machine with GPUs, cuda-bindings and PyTorch. `portable` runs what newer GPUs would, PTX that the
 driver compiles, and nothing else.
 """
 
@@ -22,7 +22,7 @@ sys.path.insert(0, ROOT)
 from gpuscan.burnin.worker import words  # noqa: E402
 from gpuscan.burnin.worker.cubins import manifest  # noqa: E402
 from gpuscan.burnin.worker.detecting import Detector  # noqa: E402
-from gpuscan.burnin.worker.driver import Card  # noqa: E402
+from gpuscan.burnin.worker.driver import CudaGpu  # noqa: E402
 from gpuscan.burnin.worker.memory import MOVING, PATTERNS  # noqa: E402
 
 PORTABLE = """
@@ -99,8 +99,8 @@ def say(text: str) -> None:
     print(f"\n===== {text}", flush=True)
 
 
-def cards() -> list[str]:
-    """Return the PCI addresses of all cards."""
+def gpus() -> list[str]:
+    """Return the PCI addresses of all GPUs."""
     out = subprocess.run(
         ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"],
         capture_output=True,
@@ -110,13 +110,13 @@ def cards() -> list[str]:
     return [line.strip().lower()[-12:] for line in out.stdout.splitlines()]
 
 
-def begin(card: str, tests: list[dict[str, Any]], **more: Any) -> subprocess.Popen[str]:
+def begin(gpu: str, tests: list[dict[str, Any]], **more: Any) -> subprocess.Popen[str]:
     start = ["-c", PORTABLE] if "portable" in sys.argv else ["-m", "gpuscan.burnin.worker.main"]
     worker = [sys.executable, *start]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     child = subprocess.Popen(worker, **pipes)
     assert child.stdin is not None
-    child.stdin.write(json.dumps({"card": card, "tests": tests} | more) + "\n")
+    child.stdin.write(json.dumps({"card": gpu, "tests": tests} | more) + "\n")
     child.stdin.flush()
     return child
 
@@ -128,22 +128,22 @@ def finish(child: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return lines
 
 
-def run(card: str, tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Run tests on a card; print each result; return them."""
+def run(gpu: str, tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run tests on a GPU; print each result; return them."""
     results = []
-    for line in finish(begin(card, tests)):
+    for line in finish(begin(gpu, tests)):
         if line["kind"] == "result":
             results.append(line)
-            show(card, line)
+            show(gpu, line)
         elif line["kind"] in ("hello", "error"):
             print(json.dumps(line), flush=True)
     return results
 
 
-def show(card: str, line: dict[str, Any]) -> None:
+def show(gpu: str, line: dict[str, Any]) -> None:
     proof = line["proof"].get("proven", "-")
     print(
-        f"{card} {line['test']:12} {line['status']:8} {line['seconds']:6.1f} s  proven {proof}  {line['text']}"
+        f"{gpu} {line['test']:12} {line['status']:8} {line['seconds']:6.1f} s  proven {proof}  {line['text']}"
     )
     print(
         f"    {json.dumps(line['options'])} {json.dumps(line['numbers'])} {json.dumps(line['first'][:2])}",
@@ -156,11 +156,11 @@ def show(card: str, line: dict[str, Any]) -> None:
 def kernels_against_python(address: str) -> None:
     """The kernels over words do what words.py says: patterns, the hash, and each injected flip."""
     count = 4096
-    with Card(address) as card:
-        at, detector = card.take(8 * count), Detector(card)
+    with CudaGpu(address) as gpu:
+        at, detector = gpu.take(8 * count), Detector(gpu)
         for name, (pattern, seed) in PATTERNS.items():
             detector.fill(at, count, pattern, seed, offset=48)
-            got = card.words(at, count)
+            got = gpu.words(at, count)
             want = [words.expected(pattern, i + 48, seed, at + 8 * i) for i in range(count)]
             hashed = detector.digest(at, count) == words.digest(want)
             detector.check(at, count, pattern, seed, offset=48)
@@ -180,14 +180,14 @@ def kernels_against_python(address: str) -> None:
             )
 
 
-def gemm_table(card: str, seconds: float) -> None:
+def gemm_table(gpu: str, seconds: float) -> None:
     """Our rates and PyTorch's, one after the other in this call."""
     tests = [
         {"test": "gemm-stress", "dtype": dtype, "seconds": seconds, "kernel": kernel}
         for dtype in DTYPES
         for kernel in kinds(dtype)
     ]
-    before, ours, after = torch_rates(seconds), run(card, tests), torch_rates(seconds)
+    before, ours, after = torch_rates(seconds), run(gpu, tests), torch_rates(seconds)
     name = subprocess.run(
         ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True
     ).stdout
@@ -230,39 +230,39 @@ def torch_rates(seconds: float) -> dict[str, Any]:
     return told
 
 
-def used_mib(card: str) -> str:
-    query = ["nvidia-smi", "-i", card, "--query-gpu=memory.used", "--format=csv,noheader"]
+def used_mib(gpu: str) -> str:
+    query = ["nvidia-smi", "-i", gpu, "--query-gpu=memory.used", "--format=csv,noheader"]
     return subprocess.run(query, capture_output=True, text=True).stdout.strip()
 
 
-def signals(card: str) -> None:
+def signals(gpu: str) -> None:
     """A worker in the middle of its work ends at once on each signal, and leaves nothing on the
-    card.
+    GPU.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
-        child = begin(card, [{"test": "memory", "patterns": ["random"], "passes": 10000}])
+        child = begin(gpu, [{"test": "memory", "patterns": ["random"], "passes": 10000}])
         time.sleep(6)
-        during, began = used_mib(card), time.monotonic()
+        during, began = used_mib(gpu), time.monotonic()
         child.send_signal(number)
         last = finish(child)[-1]
         spent = time.monotonic() - began
         print(
-            f"{number.name}: exit code {child.returncode} after {spent:.2f} s, memory used {during}, afterwards {used_mib(card)}; {last}"
+            f"{number.name}: exit code {child.returncode} after {spent:.2f} s, memory used {during}, afterwards {used_mib(gpu)}; {last}"
         )
 
 
-def stuck(card: str) -> None:
+def stuck(gpu: str) -> None:
     """A worker whose kernel never ends says so itself after its limit; one that is killed before
     leaves nothing behind.
     """
     began = time.monotonic()
-    child = begin(card, [{"test": "hang"}])
+    child = begin(gpu, [{"test": "hang"}])
     last = finish(child)[-1]
     print(
-        f"hang: exit code {child.returncode} after {time.monotonic() - began:.1f} s, memory used {used_mib(card)}; {last}"
+        f"hang: exit code {child.returncode} after {time.monotonic() - began:.1f} s, memory used {used_mib(gpu)}; {last}"
     )
     for number in (signal.SIGTERM, signal.SIGKILL):
-        child = begin(card, [{"test": "hang"}])
+        child = begin(gpu, [{"test": "hang"}])
         time.sleep(4)
         child.send_signal(number)
         began = time.monotonic()
@@ -273,7 +273,7 @@ def stuck(card: str) -> None:
             child.kill()
             child.wait()
         print(
-            f"{number.name} while stuck: exit code {child.returncode} after {time.monotonic() - began:.1f} s, memory used {used_mib(card)}"
+            f"{number.name} while stuck: exit code {child.returncode} after {time.monotonic() - began:.1f} s, memory used {used_mib(gpu)}"
         )
 
 
@@ -287,7 +287,7 @@ def main() -> None:
         ],
         check=False,
     )
-    addresses = cards()
+    addresses = gpus()
     first = addresses[0]
     print({name: manifest()[name] for name in ("triton", "ptxas")}, manifest()["golden"])
     if "portable" in sys.argv:

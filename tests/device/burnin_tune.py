@@ -2,7 +2,7 @@
 shipped ones were chosen.
 
 python tests/device/burnin_tune.py build FOLDER   where Triton is (the environment of `nox -s
-kernels`) python3 tests/device/burnin_tune.py run FOLDER    on a machine with a card; the folder as
+kernels`) python3 tests/device/burnin_tune.py run FOLDER    on a machine with a GPU; the folder as
 it was built
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from gpuscan.burnin.worker import cubins, gemm  # noqa: E402
-from gpuscan.burnin.worker.driver import Card, CudaError  # noqa: E402
+from gpuscan.burnin.worker.driver import CudaError, CudaGpu  # noqa: E402
 from gpuscan.burnin.worker.kernels.variants import ARCHITECTURES, Variant, memory, variants  # noqa: E402
 from gpuscan.burnin.worker.lines import Teller  # noqa: E402
 
@@ -100,9 +100,9 @@ def run(folder: Path) -> None:
                     cubins.HERE = folder / name
                     cubins.manifest.cache_clear()
                     try:
-                        with Card(address) as card:
+                        with CudaGpu(address) as gpu:
                             options = {"dtype": dtype, "kernel": "persistent", "seconds": 1}
-                            outcome = gemm.run(card, Teller(nowhere), "gemm-stress", options)
+                            outcome = gemm.run(gpu, Teller(nowhere), "gemm-stress", options)
                         print(
                             turn,
                             f"{dtype:6} {name:20} {outcome.status:8} {outcome.numbers.get('tflops')} TFLOP/s",

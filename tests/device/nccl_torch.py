@@ -1,4 +1,4 @@
-"""PyTorch's all-reduce on the cards of this host, for comparison: bus bandwidth in GB/s of 1 GiB."""
+"""PyTorch's all-reduce on the GPUs of this host, for comparison: bus bandwidth in GB/s of 1 GiB."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ def main() -> None:
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     import torch
 
-    cards = range(torch.cuda.device_count())
-    whole = [torch.ones(SIZE // 4, dtype=torch.float32, device=f"cuda:{card}") for card in cards]
+    gpus = range(torch.cuda.device_count())
+    whole = [torch.ones(SIZE // 4, dtype=torch.float32, device=f"cuda:{gpu}") for gpu in gpus]
     times_s = []
     for _ in range(20):
-        for card in cards:
-            torch.cuda.synchronize(card)
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         with torch.cuda.device(0):
             first.record()
             torch.cuda.nccl.all_reduce(whole, whole)
             last.record()
-        for card in cards:
-            torch.cuda.synchronize(card)
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)
         times_s.append(first.elapsed_time(last) / 1000)
     median_s = sorted(times_s)[len(times_s) // 2]
-    busbw_gbps = (
-        SIZE / median_s * 2 * (len(cards) - 1) / len(cards) / 1e9
-    )  # as nccl-tests counts it
+    busbw_gbps = SIZE / median_s * 2 * (len(gpus) - 1) / len(gpus) / 1e9  # as nccl-tests counts it
     print(
-        f"PyTorch {torch.__version__}: all-reduce of 1 GiB on {len(cards)} cards: {busbw_gbps:.1f} GB/s"
+        f"PyTorch {torch.__version__}: all-reduce of 1 GiB on {len(gpus)} GPUs: {busbw_gbps:.1f} GB/s"
     )
 
 

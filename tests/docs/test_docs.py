@@ -115,9 +115,9 @@ def test_commands_run(page: str, command: str, folder: Path) -> None:
     if (
         "profile capture" in command and done.code == 2
     ):  # where there is no node that is known to be good
-        assert "there is no NVIDIA card" in done.err or "is no good node" in done.err
+        assert "there is no NVIDIA GPU" in done.err or "is no good node" in done.err
         return
-    if command.startswith("gpuscan swap begin") and done.code == 2:  # where there is no such card
+    if command.startswith("gpuscan swap begin") and done.code == 2:  # where there is no such GPU
         assert "no such gpu in this node" in done.err or "name the ticket" in done.err
         return
     if command.startswith("gpuscan history") and done.code == 2:
@@ -158,7 +158,7 @@ def test_from_nothing_to_a_working_check(folder: Path) -> None:
     )
     done = ran(replay, folder, etc)
     assert (done.code, done.err) == (0, "")
-    assert "pass     gpu SXM[5-8]: The card draws little power: nothing runs on it.\n" in done.out
+    assert "pass     gpu SXM[5-8]: The GPU draws little power: nothing runs on it.\n" in done.out
     assert "Verdict: pass (exit code 0); 5 pass\n" in done.out
     assert ran(live, folder, etc).code in VERDICTS
     done = ran(under_pytest, folder, etc)
@@ -172,7 +172,7 @@ def test_the_check_shown_can_fail(folder: Path) -> None:
     done = ran("gpuscan run --replay demo --checks own --only site", folder)
     assert done.code == 20
     assert re.search(
-        r"FAIL     gpu SXM\d: the card draws \d+(\.\d+)? W at idle\n         site.power_is_low_at_idle: fix-config\n",
+        r"FAIL     gpu SXM\d: the GPU draws \d+(\.\d+)? W at idle\n         site.power_is_low_at_idle: fix-config\n",
         done.out,
     )
 

@@ -6,17 +6,17 @@ import json
 from typing import Any
 
 import pytest
-from over_time import BOOT, CARD, PENDING, ROWS, SERIAL, Node, file_of, found
+from over_time import BOOT, GPU, PENDING, ROWS, SERIAL, Node, file_of, found
 from paths import RECORDINGS
 from program import Call
 
 from gpuscan.recording import load
 
 XID_79 = (
-    f"NVRM: Xid (PCI:{CARD[:-2]}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    f"NVRM: Xid (PCI:{GPU[:-2]}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 )
-XID_119 = f"NVRM: Xid (PCI:{CARD[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
-LOST = {f"nvml:*({CARD}*": {"error": ["lost", "GPU is lost", 15]}}
+XID_119 = f"NVRM: Xid (PCI:{GPU[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
+LOST = {f"nvml:*({GPU}*": {"error": ["lost", "GPU is lost", 15]}}
 UUIDS = "dir:/sys/bus/pci/devices"
 
 
@@ -54,12 +54,12 @@ def test_what_was_asked_for_last_is_not_forgotten_in_the_same_boot(node: Node) -
 
 
 @pytest.mark.parametrize(("days", "code"), [(6, 40), (8, 30)])
-def test_a_lost_card_within_seven_days(node: Node, days: float, code: int) -> None:
+def test_a_lost_gpu_within_seven_days(node: Node, days: float, code: int) -> None:
     assert node(LOST, log=(XID_79,), days=days) == 30
     assert node(LOST, log=(XID_79,), boot=1) == code
 
 
-def test_another_code_or_another_card_is_another_fault(node: Node) -> None:
+def test_another_code_or_another_gpu_is_another_fault(node: Node) -> None:
     assert node({}, log=(XID_119,)) == 30
     other = XID_119.replace(" 119,", " 140,")
     code, report = node.judged({}, boot=1, log=(other,))
@@ -68,7 +68,7 @@ def test_another_code_or_another_card_is_another_fault(node: Node) -> None:
     assert action(report, "xid.faults")[0] == "reset-gpu"
 
 
-def test_a_new_card_in_the_slot_begins_anew(node: Node) -> None:
+def test_a_new_gpu_in_the_slot_begins_anew(node: Node) -> None:
     assert node({}, log=(XID_119,)) == 30
     code, report = node.judged({SERIAL: "1650000000999"}, boot=1, log=(XID_119,))
     assert action(report, "xid.faults")[0] == "reset-gpu"
@@ -88,7 +88,7 @@ def test_new_memory_errors_never_climb(node: Node) -> None:
     key = next(
         k
         for k in node.base.keys()
-        if k.startswith(f"nvml:nvmlDeviceGetTotalEccErrors({CARD},1,0")  # noqa: SIM118
+        if k.startswith(f"nvml:nvmlDeviceGetTotalEccErrors({GPU},1,0")  # noqa: SIM118
     )  # noqa: SIM118
     for boot in (0, 1, 2):
         code, report = node.judged({key: 3 + boot}, boot=boot)
@@ -96,11 +96,11 @@ def test_new_memory_errors_never_climb(node: Node) -> None:
 
 
 def missing(base: Any) -> dict[str, Any]:
-    left = [name for name in base.get(UUIDS) if name != CARD]
-    return {UUIDS: left, f"nvml:*({CARD}*": None, f"*{CARD}*": None}
+    left = [name for name in base.get(UUIDS) if name != GPU]
+    return {UUIDS: left, f"nvml:*({GPU}*": None, f"*{GPU}*": None}
 
 
-def test_a_card_still_missing_after_declared_cold_work_is_inspect(node: Node) -> None:
+def test_a_gpu_still_missing_after_declared_cold_work_is_inspect(node: Node) -> None:
     gone = missing(node.base)
     assert node(gone) == 31
     assert node(gone, boot=1) == 31  # a reboot is no cold work
@@ -144,10 +144,10 @@ def test_unknown_work_is_refused(call: Call) -> None:
 
 def test_a_shared_cause_never_asks_for_a_part(node: Node) -> None:
     keys = [key for key in node.base.keys() if key.startswith("nvml:nvmlDeviceGetRemappedRows(")]  # noqa: SIM118
-    cards = [key.partition("(")[2][:-1] for key in keys]
+    gpus = [key.partition("(")[2][:-1] for key in keys]
     lines = tuple(
-        f"NVRM: Xid (PCI:{card[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
-        for card in cards
+        f"NVRM: Xid (PCI:{gpu[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
+        for gpu in gpus
     )
     for boot in range(3):
         node({}, boot=boot, log=lines)
@@ -156,7 +156,7 @@ def test_a_shared_cause_never_asks_for_a_part(node: Node) -> None:
     assert set(found(report).values()) == {"inspect"}
 
 
-def test_a_dead_card_is_known_by_its_serial_of_before(node: Node) -> None:
+def test_a_dead_gpu_is_known_by_its_serial_of_before(node: Node) -> None:
     assert node({}) == 0
     code, report = node.judged(LOST, boot=1)
     (part,) = [p for p in report["parts"] if p.get("serial_source") == "history"]

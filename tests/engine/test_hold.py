@@ -14,9 +14,9 @@ from gpuscan.collectors.log import JOURNAL
 from gpuscan.recording import load
 
 
-def test_a_reboot_does_not_launder_a_dead_card(node: Node) -> None:
+def test_a_reboot_does_not_launder_a_dead_gpu(node: Node) -> None:
     assert node(FAILED) == 41
-    code, report = node.judged({}, boot=1)  # and the card shows nothing any more
+    code, report = node.judged({}, boot=1)  # and the GPU shows nothing any more
     assert code == 41
     assert found(report) == {"history.hold[gpu:SXM4]": "replace"}
     assert "held since" in report["findings"][0]["message"]
@@ -39,7 +39,7 @@ def test_a_passing_run_lifts_20_to_31(node: Node) -> None:
         ("--gpus", "SXM1"),
         ("--skip", "thermal"),
         ("--skip", "memory"),
-        ("--profile", "default", "--set", "skip.memory.no_row_remap_is_pending=left to others"),
+        ("--profile", "default", "--set", "skip.memory.row_remap_pending=left to others"),
     ],
 )
 def test_a_run_of_less_than_the_node_lifts_nothing(node: Node, words: tuple[str, ...]) -> None:
@@ -69,7 +69,7 @@ def test_a_part_whose_serial_nobody_reads_may_still_be_there(node: Node) -> None
     assert found(report) == {"history.hold[gpu:SXM4]": "replace"}
 
 
-def test_a_card_that_is_only_moved_stays_held(node: Node) -> None:
+def test_a_gpu_that_is_only_moved_stays_held(node: Node) -> None:
     assert node(FAILED) == 41
     other = (
         SERIAL.replace("52", "5f")

@@ -14,7 +14,7 @@ from nodes_recordings import base, judged, not_passed
 from paths import RECORDINGS
 from program import Call, start
 
-from gpuscan import collectors, profile
+from gpuscan import collectors
 from gpuscan.collectors.log import KMSG
 from gpuscan.engine import judging
 from gpuscan.model import is_unread
@@ -276,9 +276,9 @@ def test_a_judgement_of_a_part_says_so(name: str, call: Call) -> None:
 def test_a_recording_of_the_log_alone_says_so(tmp_path: Path, call: Call) -> None:
     file = saved(tmp_path, Recording({}, [KMSG], base("demo").all(KMSG)))
     done = call("judge", file)
-    assert (done.code, done.out.splitlines()[-1]) == (0, LAST.format("a recording without cards"))
-    assert "cards not read" in done.out
-    assert report(file, call)[1]["run"]["limited_to"] == ["a recording without cards"]
+    assert (done.code, done.out.splitlines()[-1]) == (0, LAST.format("a recording without GPUs"))
+    assert "GPUs not read" in done.out
+    assert report(file, call)[1]["run"]["limited_to"] == ["a recording without GPUs"]
 
 
 def test_a_whole_judgement_has_no_limits(call: Call) -> None:
@@ -302,15 +302,15 @@ def test_a_part_that_only_warns_is_not_the_whole_node_either(call: Call) -> None
     assert out.splitlines()[-1] == LAST.format("--only xid")
 
 
-def test_cards_that_could_not_be_listed_are_not_none(tmp_path: Path, call: Call) -> None:
+def test_gpus_that_could_not_be_listed_are_not_none(tmp_path: Path, call: Call) -> None:
     recording = patch(
         base("demo"), {PCI: DENIED, "nvml:nvmlDeviceGetCount()": DENIED, "nvml:nvmlInit()": DENIED}
     )
     done = call("judge", saved(tmp_path, recording))
     assert done.code == 3
     first = done.out.splitlines()[0]
-    assert "cards not read" in first
-    assert "no NVIDIA card" not in first
+    assert "GPUs not read" in first
+    assert "no NVIDIA GPU" not in first
 
 
 # --- recordings of an older gpuscan, and of older drivers
@@ -336,7 +336,7 @@ CALLS = {
 @pytest.mark.parametrize("part", CALLS)
 def test_a_call_that_an_older_recording_lacks_is_one_fact_unknown(part: str) -> None:
     """A recording once said that it covered everything (*): what it lacks is unknown, and its
-    cards are not silent.
+    GPUs are not silent.
     """
     found = judged(without("h100-8x-ib", part, scope=["*"]))
     wrong = not_passed(found)
@@ -356,7 +356,7 @@ def test_a_call_outside_of_an_older_recording_s_scope_is_a_skip(part: str) -> No
     assert "driver.gpu_access" not in not_passed(found)
 
 
-def test_a_card_that_was_never_asked_is_not_healthy() -> None:
+def test_a_gpu_that_was_never_asked_is_not_healthy() -> None:
     found = judged(
         without("h100-8x-ib", "nvml:nvmlDeviceGetHandleByPciBusId(0000:52:00.0)", scope=["*"])
     )

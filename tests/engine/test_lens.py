@@ -26,7 +26,7 @@ class Link(NamedTuple):
     active: bool
 
 
-class Card(NamedTuple):
+class CudaGpu(NamedTuple):
     """A record with all kinds of facts."""
 
     address: str
@@ -40,37 +40,37 @@ class Card(NamedTuple):
 class Box(NamedTuple):
     """A record of records."""
 
-    cards: tuple[Card, ...]
+    gpus: tuple[CudaGpu, ...]
 
 
 SOURCES = {
-    "cards": ("dir:/sys",),
-    "cards[A]": ("nvml:card(A)",),
-    "cards[A].rows": ("nvml:rows(A)",),
-    "cards[A].rows.failed": ("nvml:failed(A)",),
-    "cards[A].links": ("nvml:count(A)",),
-    "cards[A].links[1]": ("nvml:state(A,1)",),
+    "gpus": ("dir:/sys",),
+    "gpus[A]": ("nvml:gpu(A)",),
+    "gpus[A].rows": ("nvml:rows(A)",),
+    "gpus[A].rows.failed": ("nvml:failed(A)",),
+    "gpus[A].links": ("nvml:count(A)",),
+    "gpus[A].links[1]": ("nvml:state(A,1)",),
 }
 
 
-def card(label: str = "A", **changes: Any) -> Card:
+def gpu(label: str = "A", **changes: Any) -> CudaGpu:
     links = (Link(0, True), Link(1, False))
-    return Card(f"0000:0{label}:00.0", label, "H200", Rows(False, 3), links, ("a", "b"))._replace(
-        **changes
-    )
+    return CudaGpu(
+        f"0000:0{label}:00.0", label, "H200", Rows(False, 3), links, ("a", "b")
+    )._replace(**changes)
 
 
 def focused(
-    record: Any = None, path: str = "cards[A]", explained: frozenset[str] = frozenset()
+    record: Any = None, path: str = "gpus[A]", explained: frozenset[str] = frozenset()
 ) -> tuple[Any, Book]:
     book = Book(SOURCES, explained)
-    return look(card() if record is None else record, path, book), book
+    return look(gpu() if record is None else record, path, book), book
 
 
 def test_a_fact_that_is_read_is_booked_with_value_and_source() -> None:
     lens, book = focused()
     assert lens.name == "H200"
-    assert book.reads == [Evidence("cards[A].name", "H200", ("nvml:card(A)",))]
+    assert book.reads == [Evidence("gpus[A].name", "H200", ("nvml:gpu(A)",))]
     assert book.missing == []
 
 
@@ -81,10 +81,10 @@ def test_what_the_subject_is_called_is_no_evidence() -> None:
 
 
 def test_a_fact_that_was_not_read_is_refused_and_booked() -> None:
-    lens, book = focused(card(name=lost()))
-    with pytest.raises(NotRead, match=r"cards\[A\]\.name"):
+    lens, book = focused(gpu(name=lost()))
+    with pytest.raises(NotRead, match=r"gpus\[A\]\.name"):
         _ = lens.name
-    assert book.missing == [("cards[A].name", lost())]
+    assert book.missing == [("gpus[A].name", lost())]
     assert book.reads == []
 
 
@@ -93,30 +93,30 @@ def test_nested_records_are_lenses_and_only_their_facts_are_booked() -> None:
     assert lens.rows.failed is False
     assert lens.rows.spare == 3
     assert [(e.fact, e.keys) for e in book.reads] == [
-        ("cards[A].rows.failed", ("nvml:failed(A)",)),
-        ("cards[A].rows.spare", ("nvml:rows(A)",)),
+        ("gpus[A].rows.failed", ("nvml:failed(A)",)),
+        ("gpus[A].rows.spare", ("nvml:rows(A)",)),
     ]
 
 
 def test_a_nested_record_that_was_not_read_is_refused_as_a_whole() -> None:
-    lens, book = focused(card(rows=lost()))
+    lens, book = focused(gpu(rows=lost()))
     with pytest.raises(NotRead):
         _ = lens.rows.failed
-    assert [path for path, _ in book.missing] == ["cards[A].rows"]
+    assert [path for path, _ in book.missing] == ["gpus[A].rows"]
 
 
 def test_tuples_of_records_become_lenses_named_by_label_or_number() -> None:
-    lens, book = focused(Box((card("A"), card("B"))), "")
-    assert [one.name for one in lens.cards] == ["H200", "H200"]
-    assert [link.active for link in lens.cards[0].links] == [True, False]
+    lens, book = focused(Box((gpu("A"), gpu("B"))), "")
+    assert [one.name for one in lens.gpus] == ["H200", "H200"]
+    assert [link.active for link in lens.gpus[0].links] == [True, False]
     assert [(e.fact, e.value) for e in book.reads] == [
-        ("cards", 2),
-        ("cards[A].name", "H200"),
-        ("cards[B].name", "H200"),
-        ("cards", 2),
-        ("cards[A].links", 2),
-        ("cards[A].links[0].active", True),
-        ("cards[A].links[1].active", False),
+        ("gpus", 2),
+        ("gpus[A].name", "H200"),
+        ("gpus[B].name", "H200"),
+        ("gpus", 2),
+        ("gpus[A].links", 2),
+        ("gpus[A].links[0].active", True),
+        ("gpus[A].links[1].active", False),
     ]
     assert book.reads[-1].keys == ("nvml:state(A,1)",)
     assert book.reads[-2].keys == ("nvml:count(A)",), (
@@ -127,19 +127,19 @@ def test_tuples_of_records_become_lenses_named_by_label_or_number() -> None:
 def test_tuples_of_plain_values_stay_plain_and_one_unread_item_is_refused() -> None:
     lens, book = focused()
     assert lens.names == ("a", "b")
-    lens, book = focused(card(names=("a", lost())))
+    lens, book = focused(gpu(names=("a", lost())))
     with pytest.raises(NotRead):
         _ = lens.names
-    assert book.missing == [("cards[A].names[1]", lost())]
+    assert book.missing == [("gpus[A].names[1]", lost())]
 
 
 def test_keys_fall_back_to_the_record_around() -> None:
     book = Book({**SOURCES, "": ("all",)})
-    assert book.keys("cards[A].rows.failed") == ("nvml:failed(A)",)
-    assert book.keys("cards[A].rows.other.deep") == ("nvml:rows(A)",)
-    assert book.keys("cards[A].other") == ("nvml:card(A)",)
-    assert book.keys("cards[B].rows") == ("dir:/sys",)
-    assert book.keys("cards.rows[3]") == ("dir:/sys",)
+    assert book.keys("gpus[A].rows.failed") == ("nvml:failed(A)",)
+    assert book.keys("gpus[A].rows.other.deep") == ("nvml:rows(A)",)
+    assert book.keys("gpus[A].other") == ("nvml:gpu(A)",)
+    assert book.keys("gpus[B].rows") == ("dir:/sys",)
+    assert book.keys("gpus.rows[3]") == ("dir:/sys",)
     assert book.keys("elsewhere") == ("all",)
     assert Book(SOURCES).keys("elsewhere") == ()
 
@@ -155,7 +155,7 @@ def test_a_lens_is_no_value() -> None:
     with pytest.raises(TypeError, match="assert one of its facts"):
         bool(lens)
     with pytest.raises(TypeError, match="not its type"):
-        isinstance(lens, Card)
+        isinstance(lens, CudaGpu)
     with pytest.raises(TypeError):
         hash(lens)
     with pytest.raises(TypeError):
@@ -170,42 +170,42 @@ def test_a_lens_is_no_value() -> None:
 
 def test_a_lens_cannot_be_written_and_has_no_other_names() -> None:
     lens, book = focused()
-    with pytest.raises(AttributeError, match=r"cannot change cards\[A\]\.name"):
+    with pytest.raises(AttributeError, match=r"cannot change gpus\[A\]\.name"):
         lens.name = "better"
     with pytest.raises(AttributeError):
         _ = lens.nam
     assert book.reads == []
     assert book.missing == []
-    assert repr(lens) == "<lens on cards[A]>"
-    assert repr(Lens(card(), "", book)) == "<lens on node>"
+    assert repr(lens) == "<lens on gpus[A]>"
+    assert repr(Lens(gpu(), "", book)) == "<lens on node>"
 
 
 def test_read_pairs_those_that_were_read_and_books_the_rest() -> None:
-    cards = (card("A"), card("B", name=lost()), card("C", name="H100"))
-    lens, book = focused(Box(cards), "")
-    pairs = read(lens.cards, "name")
+    gpus = (gpu("A"), gpu("B", name=lost()), gpu("C", name="H100"))
+    lens, book = focused(Box(gpus), "")
+    pairs = read(lens.gpus, "name")
     assert [(one.label, value) for one, value in pairs] == [("A", "H200"), ("C", "H100")]
-    assert book.missing == [("cards[B].name", lost())]
+    assert book.missing == [("gpus[B].name", lost())]
 
 
 def test_read_follows_dots() -> None:
-    cards = (card("A"), card("B", rows=Rows(cast(bool, lost()), 5)), card("C", rows=lost()))
-    lens, book = focused(Box(cards), "")
-    assert [value for _, value in read(lens.cards, "rows.failed")] == [False]
-    assert [path for path, _ in book.missing] == ["cards[B].rows.failed", "cards[C].rows"]
+    gpus = (gpu("A"), gpu("B", rows=Rows(cast(bool, lost()), 5)), gpu("C", rows=lost()))
+    lens, book = focused(Box(gpus), "")
+    assert [value for _, value in read(lens.gpus, "rows.failed")] == [False]
+    assert [path for path, _ in book.missing] == ["gpus[B].rows.failed", "gpus[C].rows"]
 
 
-def test_read_leaves_out_cards_whose_silence_is_explained_and_books_nothing_of_them() -> None:
-    cards = (card("A"), card("B", name=lost()))
-    lens, book = focused(Box(cards), "", frozenset({"0000:0B:00.0"}))
-    assert [one.label for one, _ in read(lens.cards, "name")] == ["A"]
+def test_read_leaves_out_gpus_whose_silence_is_explained_and_books_nothing_of_them() -> None:
+    gpus = (gpu("A"), gpu("B", name=lost()))
+    lens, book = focused(Box(gpus), "", frozenset({"0000:0B:00.0"}))
+    assert [one.label for one, _ in read(lens.gpus, "name")] == ["A"]
     assert book.missing == []
 
 
 def test_read_lets_a_typing_error_through() -> None:
-    lens, _ = focused(Box((card(),)), "")
+    lens, _ = focused(Box((gpu(),)), "")
     with pytest.raises(AttributeError):
-        read(lens.cards, "nmae")
+        read(lens.gpus, "nmae")
 
 
 def test_an_unread_has_no_truth() -> None:

@@ -18,7 +18,7 @@ from gpuscan.renderers import json_
 SCHEMA = ROOT / "gpuscan" / "schemas" / "report.schema.json"
 
 
-def test_every_card_s_numbers_have_unit_and_subject() -> None:
+def test_every_gpu_s_numbers_have_unit_and_subject() -> None:
     node = demo_node()
     rows = measurements.measured(node)
     for gpu in node.gpus:
@@ -60,7 +60,7 @@ def rows_of(*tests: BurnTest) -> list[dict[str, Any]]:
     return [row for row in measurements.measured(node) if "test" in row]
 
 
-def test_what_a_burn_in_measured_has_test_and_card() -> None:
+def test_what_a_burn_in_measured_has_test_and_gpu() -> None:
     rates = (
         Rate("gemm_bf16_tflops", 640.1, (655.2,), NOT),
         Rate("gemm_fp8_tflops", 1226.0, (), 1230.0),

@@ -1,4 +1,4 @@
-"""What fails between two cards: the card that the failing pairs have in common is blamed, not
+"""What fails between two GPUs: the GPU that the failing pairs have in common is blamed, not
 those at the other ends.
 """
 
@@ -20,12 +20,12 @@ from gpuscan.renderers import text
 from gpuscan.renderers.words import targets
 
 NODE = collectors.node(load(str(EIGHT)))
-CARDS = {card.label: card.address for card in NODE.gpus}
+GPUS = {gpu.label: gpu.address for gpu in NODE.gpus}
 GOOD = {"peer_one_way_gbps": 391.4, "peer_both_gbps": 760.0}
 Bad = Callable[[str, str], bool]
 
 
-def pair(card: str, to: str, **facts: Any) -> BurnTest:
+def pair(gpu: str, to: str, **facts: Any) -> BurnTest:
     whole: dict[str, Any] = {
         "what": "words",
         "operations": 4096,
@@ -36,20 +36,20 @@ def pair(card: str, to: str, **facts: Any) -> BurnTest:
         "text": "",
         **facts,
     }
-    return burn_test(card, "peer", whole.pop("rates", GOOD), to=to, address=CARDS[card], **whole)
+    return burn_test(gpu, "peer", whole.pop("rates", GOOD), to=to, address=GPUS[gpu], **whole)
 
 
-def slow(card: str, to: str) -> BurnTest:
-    at = list(CARDS).index(card) + 0.1 * list(CARDS).index(to)  # no two measure the same
-    return pair(card, to, rates={name: 0.75 * rate - at for name, rate in GOOD.items()})
+def slow(gpu: str, to: str) -> BurnTest:
+    at = list(GPUS).index(gpu) + 0.1 * list(GPUS).index(to)  # no two measure the same
+    return pair(gpu, to, rates={name: 0.75 * rate - at for name, rate in GOOD.items()})
 
 
-def wrong(card: str, to: str) -> BurnTest:
-    return pair(card, to, mismatches=3, mismatches_again=(2,))
+def wrong(gpu: str, to: str) -> BurnTest:
+    return pair(gpu, to, mismatches=3, mismatches_again=(2,))
 
 
-def stuck(card: str, to: str) -> BurnTest:
-    return pair(card, to, ended="stuck", text="told nothing for 60 s")
+def stuck(gpu: str, to: str) -> BurnTest:
+    return pair(gpu, to, ended="stuck", text="told nothing for 60 s")
 
 
 FAULTS = [
@@ -60,9 +60,9 @@ FAULTS = [
 
 
 def report(
-    made: Callable[[str, str], BurnTest], bad: Bad, cards: Sequence[str] = tuple(CARDS)
+    made: Callable[[str, str], BurnTest], bad: Bad, gpus: Sequence[str] = tuple(GPUS)
 ) -> Report:
-    pairs = [(card, to) for card in cards for to in cards if card != to]
+    pairs = [(gpu, to) for gpu in gpus for to in gpus if gpu != to]
     tests = tuple(made(*both) if bad(*both) else pair(*both) for both in pairs)
     return judged_facts(NODE._replace(tests=tests), "h100-8x")
 
@@ -81,19 +81,19 @@ def blamed(found: Report) -> set[str]:
 @pytest.mark.parametrize(
     ("bad", "culprit", "number"),
     [
-        (lambda card, to: "SXM5" in (card, to), "SXM5", "all 14"),
-        (lambda card, _to: card == "SXM5", "SXM5", "all 7"),
-        (lambda _card, to: to == "SXM5", "SXM5", "all 7"),
-        (lambda card, to: card == "SXM5" and to in ("SXM1", "SXM2"), "SXM5", "all 2"),
+        (lambda gpu, to: "SXM5" in (gpu, to), "SXM5", "all 14"),
+        (lambda gpu, _to: gpu == "SXM5", "SXM5", "all 7"),
+        (lambda _gpu, to: to == "SXM5", "SXM5", "all 7"),
+        (lambda gpu, to: gpu == "SXM5" and to in ("SXM1", "SXM2"), "SXM5", "all 2"),
     ],
 )
-def test_one_card_that_all_have_in_common(
+def test_one_gpu_that_all_have_in_common(
     made: Any, check: str, bad: Bad, culprit: str, number: str
 ) -> None:
     found = report(made, bad)
     rows = failed(found, check)
     assert blamed(found) == {f"gpu:{culprit}"}
-    assert {row.address for row in rows} == {CARDS[culprit]}
+    assert {row.address for row in rows} == {GPUS[culprit]}
     assert all(f.culprits == (culprit,) and not f.shared for row in rows for f in row.findings)
     assert all(
         f"{culprit} is in {number} pairs that fail so" in f.message
@@ -103,8 +103,8 @@ def test_one_card_that_all_have_in_common(
 
 
 @pytest.mark.parametrize(("made", "check"), FAULTS)
-def test_of_two_bad_cards_each_is_blamed_for_its_own(made: Any, check: str) -> None:
-    found = report(made, lambda card, to: bool({"SXM5", "SXM2"} & {card, to}))
+def test_of_two_bad_gpus_each_is_blamed_for_its_own(made: Any, check: str) -> None:
+    found = report(made, lambda gpu, to: bool({"SXM5", "SXM2"} & {gpu, to}))
     assert blamed(found) == {"gpu:SXM2", "gpu:SXM5"}
     assert any(
         "SXM2 is in 14 of the 26 pairs" in f.message
@@ -115,18 +115,18 @@ def test_of_two_bad_cards_each_is_blamed_for_its_own(made: Any, check: str) -> N
 
 @pytest.mark.parametrize(("made", "check"), FAULTS)
 @pytest.mark.parametrize(
-    ("bad", "cards", "culprits"),
+    ("bad", "gpus", "culprits"),
     [
-        (lambda card, to: {card, to} == {"SXM5", "SXM2"}, tuple(CARDS), {"gpu:SXM2", "gpu:SXM5"}),
-        (lambda card, to: (card, to) == ("SXM5", "SXM2"), tuple(CARDS), {"gpu:SXM2", "gpu:SXM5"}),
-        (lambda _card, _to: True, ("SXM2", "SXM5"), {"gpu:SXM2", "gpu:SXM5"}),
-        (lambda _card, _to: True, tuple(CARDS), {f"gpu:{card}" for card in CARDS}),
+        (lambda gpu, to: {gpu, to} == {"SXM5", "SXM2"}, tuple(GPUS), {"gpu:SXM2", "gpu:SXM5"}),
+        (lambda gpu, to: (gpu, to) == ("SXM5", "SXM2"), tuple(GPUS), {"gpu:SXM2", "gpu:SXM5"}),
+        (lambda _gpu, _to: True, ("SXM2", "SXM5"), {"gpu:SXM2", "gpu:SXM5"}),
+        (lambda _gpu, _to: True, tuple(GPUS), {f"gpu:{gpu}" for gpu in GPUS}),
     ],
 )
 def test_where_nothing_tells_the_ends_apart_both_are_named(
-    made: Any, check: str, bad: Bad, cards: Sequence[str], culprits: set[str]
+    made: Any, check: str, bad: Bad, gpus: Sequence[str], culprits: set[str]
 ) -> None:
-    found = report(made, bad, cards)
+    found = report(made, bad, gpus)
     assert blamed(found) == culprits
     assert not any(
         "pairs that fail so" in f.message for row in failed(found, check) for f in row.findings
@@ -134,8 +134,8 @@ def test_where_nothing_tells_the_ends_apart_both_are_named(
 
 
 def test_what_is_slow_in_one_test_is_not_shared_with_another() -> None:
-    memory = burn_test("SXM1", "hbm", {"hbm_copy_gbps": 2000.0}, address=CARDS["SXM1"])
-    pairs = tuple(slow(card, to) for card in CARDS for to in CARDS if card != to)
+    memory = burn_test("SXM1", "hbm", {"hbm_copy_gbps": 2000.0}, address=GPUS["SXM1"])
+    pairs = tuple(slow(gpu, to) for gpu in GPUS for to in GPUS if gpu != to)
     found = judged_facts(NODE._replace(tests=(memory, *pairs)), "h100-8x")
     shared = {
         r.subject.split(" ")[1]: f.shared for r in failed(found, "burnin.floor") for f in r.findings
@@ -144,7 +144,7 @@ def test_what_is_slow_in_one_test_is_not_shared_with_another() -> None:
 
 
 def test_many_pairs_that_are_slow_take_a_few_lines() -> None:
-    found = report(slow, lambda _card, _to: True)
+    found = report(slow, lambda _gpu, _to: True)
     lines = text.render([found], verbosity=0).splitlines()
     assert sum(line.startswith("FAIL") for line in lines) == 4
     assert any("and 108 more of these (-v shows them)" in line for line in lines)
@@ -153,7 +153,7 @@ def test_many_pairs_that_are_slow_take_a_few_lines() -> None:
 
 
 def test_many_pairs_with_one_sentence_are_named_in_part() -> None:
-    every = [f"test:{card} peer {to}" for card in CARDS for to in CARDS if card != to]
+    every = [f"test:{gpu} peer {to}" for gpu in GPUS for to in GPUS if gpu != to]
     assert text.fold(every).startswith("test peer on SXM3 to SXM1, ")
     assert text.fold(every).endswith(" and 48 more")
     assert text.fold(every[:8]).count(" to ") == 8

@@ -159,7 +159,7 @@ UNFIT = {
         '@check(action=Action.REBOOT, kinds=("gpus",))\ndef test_x(change):\n    """True."""',
         r"test_x\(change\): kinds=\('gpus',\): those of a change are gpu, nic",
     ),
-    "kinds of a card": (
+    "kinds of a GPU": (
         '@check(action=Action.REBOOT, kinds=("gpu",))\ndef test_x(gpu):\n    """True."""',
         "those of a gpu are none",
     ),

@@ -62,7 +62,7 @@ def statuses(report: Any, check: str) -> dict[str, Status]:
 ONE = '''
 @check(action=Action.INSPECT)
 def test_is_cool(gpu):
-    """The card is cool."""
+    """The GPU is cool."""
     if gpu.performance_state > 90:
         fail("hot")
     if gpu.performance_state > 80:
@@ -130,11 +130,11 @@ def test_a_capability_that_the_profile_lists_must_be_there(tmp_path: Path) -> No
     )
 
 
-def test_not_supported_is_no_excuse_for_what_every_card_and_machine_has(tmp_path: Path) -> None:
+def test_not_supported_is_no_excuse_for_what_every_gpu_and_machine_has(tmp_path: Path) -> None:
     text = """
     @check(action=Action.INSPECT)
     def test_name(gpu):
-        \"\"\"The card has a name.\"\"\"
+        \"\"\"The GPU has a name.\"\"\"
         assert gpu.name
 
     @check(action=Action.INSPECT)
@@ -155,7 +155,7 @@ from gpuscan.engine.lens import NotRead
 
 @check(action=Action.INSPECT)
 def test_caught(gpu):
-    """The card is cool."""
+    """The GPU is cool."""
     try:
         gpu.performance_state
     except NotRead:
@@ -163,13 +163,13 @@ def test_caught(gpu):
 
 @check(action=Action.INSPECT)
 def test_warned(gpu):
-    """The card is cool."""
+    """The GPU is cool."""
     warn("something else")
     gpu.performance_state
 
 @check(action=Action.INSPECT)
 def test_failed(gpu):
-    """The card is cool."""
+    """The GPU is cool."""
     fail("something else")
     gpu.performance_state
 '''
@@ -198,7 +198,7 @@ def test_several_lacks_are_counted(tmp_path: Path) -> None:
 SUBJECTS = '''
 @check(action=Action.INSPECT)
 def test_card(gpu):
-    """The card is right."""
+    """The GPU is right."""
 
 @check(action=Action.INSPECT)
 def test_port(port):
@@ -221,7 +221,7 @@ def test_lists_of_subjects_are_facts(tmp_path: Path) -> None:
     empty = judged(checks, demo_node(gpus=(), ports=(), incidents=()))
     assert statuses(empty, "area.card") == statuses(empty, "area.port") == {"node": SKIP}
     assert statuses(empty, "area.event") == {"node": PASS}
-    assert the(empty, "area.card").reason == "does not apply: no NVIDIA card in this node"
+    assert the(empty, "area.card").reason == "does not apply: no NVIDIA GPU in this node"
     assert the(empty, "area.port").reason == "does not apply: no InfiniBand port in this node"
     full = judged(checks, demo_node(incidents=(incident(SXM8, 79),)))
     assert statuses(full, "area.event") == {f"incident:Xid 79 on {SXM8}": PASS}
@@ -308,17 +308,17 @@ def test_driver(node):
 
 @check(action=Action.REBOOT, needs="area.driver")
 def test_answers(gpu):
-    """The card answers."""
+    """The GPU answers."""
     assert gpu.access == "ok"
 
 @check(action=Action.INSPECT, needs="area.answers")
 def test_is_cool(gpu):
-    """The card is cool."""
+    """The GPU is cool."""
     assert gpu.performance_state < 90
 
 @check(action=Action.FIX_CONFIG, needs="area.answers")
 def test_has_a_name(gpu):
-    """The card has a name."""
+    """The GPU has a name."""
     assert gpu.name
 
 @check(action=Action.REBOOT, needs="area.answers")
@@ -343,7 +343,7 @@ def test_count(node):
 '''
 
 
-def test_a_lost_card_is_one_finding_and_its_echoes_are_explained(tmp_path: Path) -> None:
+def test_a_lost_gpu_is_one_finding_and_its_echoes_are_explained(tmp_path: Path) -> None:
     node = with_gpu(demo_node(), "SXM8", access="lost", performance_state=lost(), name=lost())
     node = node._replace(incidents=(incident(SXM8, 79, "reboot"), incident(SXM5, 31, "reboot")))
     report = judged(checks_of(tmp_path / "c", NEEDS), node)
@@ -360,12 +360,12 @@ def test_a_lost_card_is_one_finding_and_its_echoes_are_explained(tmp_path: Path)
         assert (result.status, result.reason, result.findings) == (SKIP, why, ()), (check, subject)
     siblings = the(report, "area.siblings")
     assert (siblings.status, siblings.reason) == (SKIP, why), (
-        "the silent card is left out, so not all were compared"
+        "the silent GPU is left out, so not all were compared"
     )
     assert [e.fact for e in siblings.evidence if e.fact.endswith("name")] == [
         f"gpus[{n}].name" for n in ("SXM6", "SXM5", "SXM7")
     ]
-    assert statuses(report, "area.is_cool")["gpu:SXM6"] is PASS, "other cards are judged as ever"
+    assert statuses(report, "area.is_cool")["gpu:SXM6"] is PASS, "other GPUs are judged as ever"
     assert report.blind_spots == (), "what is explained is no blind spot"
 
 
@@ -408,7 +408,7 @@ def test_a_node_result_is_explained_only_where_all_its_culprits_are(tmp_path: Pa
     )
 
 
-def test_a_node_failure_without_culprits_is_never_explained_by_one_card(tmp_path: Path) -> None:
+def test_a_node_failure_without_culprits_is_never_explained_by_one_gpu(tmp_path: Path) -> None:
     text = (
         NEEDS
         + '\n@check(action=Action.REBOOT, needs="area.answers")\ndef test_x(node):\n    """True."""\n    fail("bare")\n'
@@ -456,12 +456,12 @@ def test_an_explained_check_stays_so_when_it_was_only_skipped_for_a_lack(tmp_pat
 SHARED = '''
 @check(action=Action.REPLACE)
 def test_links(gpu):
-    """The card has its links."""
+    """The GPU has its links."""
     assert gpu.performance_state < 90
 
 @check(action=Action.REPLACE, shared=False)
 def test_own_flag(gpu):
-    """The card's flag is clear."""
+    """The GPU's flag is clear."""
     assert gpu.performance_state < 90
 
 @check(action=Action.REBOOT)
@@ -486,7 +486,7 @@ def hot(node: Node, *labels: str) -> Node:
     ("labels", "shared"),
     [(["SXM8"], False), (["SXM8", "SXM5"], True), (["SXM8", "SXM5", "SXM7"], True)],
 )
-def test_half_of_the_cards_make_a_shared_cause_that_never_asks_for_a_part(
+def test_half_of_the_gpus_make_a_shared_cause_that_never_asks_for_a_part(
     labels: list[str], shared: bool, tmp_path: Path
 ) -> None:
     report = judged(checks_of(tmp_path / "c", SHARED), hot(demo_node(), *labels))
@@ -498,14 +498,14 @@ def test_half_of_the_cards_make_a_shared_cause_that_never_asks_for_a_part(
         assert not any(
             finding.shared or finding.action is not Action.REPLACE for finding in result.findings
         )
-    assert report.exit_code == 41, "the card's own flags still ask for the part"
+    assert report.exit_code == 41, "the GPU's own flags still ask for the part"
 
 
-def test_two_cards_share_no_cause_and_three_do(tmp_path: Path) -> None:
+def test_two_gpus_share_no_cause_and_three_do(tmp_path: Path) -> None:
     checks = checks_of(tmp_path / "c", SHARED)
     node = hot(demo_node(), "SXM6", "SXM8")
-    for cards, action in ((2, Action.REPLACE), (3, Action.INSPECT)):
-        few = judged(checks, node._replace(gpus=node.gpus[:cards]))
+    for gpus, action in ((2, Action.REPLACE), (3, Action.INSPECT)):
+        few = judged(checks, node._replace(gpus=node.gpus[:gpus]))
         assert by_subject(few, "area.links")["gpu:SXM6"].findings[0].action is action
     one_of_three = judged(
         checks, hot(demo_node(), "SXM6")._replace(gpus=hot(demo_node(), "SXM6").gpus[:3])
@@ -527,10 +527,10 @@ def test_incidents_share_a_cause_only_where_the_code_is_the_same(tmp_path: Path)
     )
     assert {r.findings[0].action for r in by_subject(twice, "area.log").values()} == {
         Action.REPLACE
-    }, "one card is no crowd"
+    }, "one GPU is no crowd"
 
 
-def test_ports_are_no_cards(tmp_path: Path) -> None:
+def test_ports_are_no_gpus(tmp_path: Path) -> None:
     still = Counter(0, 0)
     one = PORT._replace(
         label="",
@@ -548,7 +548,7 @@ def test_ports_are_no_cards(tmp_path: Path) -> None:
     assert not any(f.shared for r in by_subject(report, "area.port").values() for f in r.findings)
 
 
-def test_where_cards_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> None:
+def test_where_gpus_could_not_be_listed_nothing_is_shared(tmp_path: Path) -> None:
     report = judged(
         checks_of(tmp_path / "c", SHARED),
         demo_node(gpus=lost(), incidents=(incident(SXM6, 48), incident(SXM8, 48))),
@@ -579,7 +579,7 @@ def test_the_same_case_gives_the_same_report(tmp_path: Path) -> None:
     assert judged(checks, node) == judged(checks, node)
 
 
-def test_a_blind_spot_is_listed_once_for_all_its_cards(tmp_path: Path) -> None:
+def test_a_blind_spot_is_listed_once_for_all_its_gpus(tmp_path: Path) -> None:
     node = demo_node()
     for label in ("SXM5", "SXM8"):
         node = with_gpu(
@@ -615,11 +615,11 @@ def test_a_capability_asks_for_a_fact_or_for_a_part_of_it(
 ) -> None:
     lack: Any = Unread("k", "not-supported", "Not Supported")
     node = demo_node()
-    card = node.gpus[0]
+    gpu = node.gpus[0]
     links = (
-        lack if fact == "nvlinks" else tuple(link._replace(**{fact: lack}) for link in card.nvlinks)
+        lack if fact == "nvlinks" else tuple(link._replace(**{fact: lack}) for link in gpu.nvlinks)
     )
-    node = node._replace(gpus=(card._replace(nvlinks=links),))
+    node = node._replace(gpus=(gpu._replace(nvlinks=links),))
     body = (
         "[link.active for link in gpu.nvlinks]"
         if fact == "nvlinks"
@@ -659,9 +659,9 @@ def test_part(gpu: Gpu) -> None:
 
 
 def test_on_a_busy_node_what_jobs_cause_explains_warnings_and_nothing_else(tmp_path: Path) -> None:
-    card = demo_node().gpus[0]
+    gpu = demo_node().gpus[0]
     unread: Any = lost()
-    node = demo_node(gpus=(card._replace(performance_state=unread),))
+    node = demo_node(gpus=(gpu._replace(performance_state=unread),))
     case = Case(node, expecting(), checks_of(tmp_path / "c", HEAT))
     idle, busy = judge(case), judge(case._replace(busy=True))
     names = ("root", "echo", "unread", "part")
@@ -766,7 +766,7 @@ def test_the_capability_that_a_path_leads_to(path: str, fact: str) -> None:
 OPEN_NEED = '''
 @check(action=Action.FIX_CONFIG)
 def test_model(gpu, profile):
-    """The card is of its model."""
+    """The GPU is of its model."""
     assert gpu.name == profile.gpu.name
 
 @check(action=Action.REBOOT, needs="area.model")
@@ -777,10 +777,10 @@ def test_siblings(node):
 '''
 
 
-def test_a_need_that_is_open_leaves_no_card_out(tmp_path: Path) -> None:
+def test_a_need_that_is_open_leaves_no_gpu_out(tmp_path: Path) -> None:
     node = hot(demo_node(), "SXM8")
     report = judged(checks_of(tmp_path / "c", OPEN_NEED), node, expecting()._replace(vouches=False))
     assert set(statuses(report, "area.model").values()) == {UNKNOWN}
     assert the(report, "area.siblings").status is FAIL, (
-        "that nobody said what to expect is no silence of the cards"
+        "that nobody said what to expect is no silence of the GPUs"
     )

@@ -49,7 +49,7 @@ CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE
 
 
 class Driver:
-    """One process's driver: cards of *memory* bytes each; `after_write`, `lost` and `deaf` are
+    """One process's driver: GPUs of *memory* bytes each; `after_write`, `lost` and `deaf` are
     where faults are planted.
     """
 
@@ -78,7 +78,7 @@ class Driver:
             int, list[array[int]]
         ] = {}  # what was in memory that was given back: the next who takes it finds it there
         self.deaf: set[str] = set()
-        self.apart = False  # cards do not reach each other
+        self.apart = False  # GPUs do not reach each other
         self.failing: dict[str, CUresult] = {}
         for entries in cubins.manifest()["architectures"].values():
             self.functions |= {entry["sha256"]: entry for entry in entries.values()}
@@ -130,7 +130,7 @@ class Driver:
     def _cuDriverGetVersion(self) -> tuple[int]:
         return (12080,)
 
-    def _cuDeviceCanAccessPeer(self, card: object, other: object) -> tuple[int]:
+    def _cuDeviceCanAccessPeer(self, gpu: object, other: object) -> tuple[int]:
         return (0 if self.apart else 1,)
 
     def _cuMemGetInfo(self) -> tuple[int, int]:

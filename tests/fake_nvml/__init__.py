@@ -4,7 +4,7 @@
     write_scenario(recording, path, changes={"nvml:*(0000:1b:00.0)": Change(code=15)})
     subprocess.run([...], env=environment(folder, path))
 
-Any program that loads ``libnvidia-ml.so.1`` then sees the recorded cards: gpuscan itself, and
+Any program that loads ``libnvidia-ml.so.1`` then sees the recorded GPUs: gpuscan itself, and
 other people's tools, which is what makes the fake trustworthy.
 """
 

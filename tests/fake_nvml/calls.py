@@ -2,7 +2,7 @@
 
 A *shape* has one letter for each thing in the C argument list:
 
-``h``  a device handle: names the card
+``h``  a device handle: names the GPU
 ``u``  a number that chooses what is asked, part of the recording's key
 ``o``  a place for one fixed-size result
 ``v``  a place for a structure whose first word is the version, which the caller chooses
@@ -212,8 +212,8 @@ def stubs() -> str:
     lines = []
     for symbol in sorted((known | set(SIGNATURES) | set(ALIASES)) - _BY_HAND):
         key = ALIASES.get(symbol, symbol)
-        asks_card = re.match(r"nvmlDevice(?!Discover|ModifyDrain|QueryDrain|Remove)", symbol)
-        shape = SIGNATURES[key].shape if key in SIGNATURES else "h" if asks_card else ""
+        asks_gpu = re.match(r"nvmlDevice(?!Discover|ModifyDrain|QueryDrain|Remove)", symbol)
+        shape = SIGNATURES[key].shape if key in SIGNATURES else "h" if asks_gpu else ""
         lines.append(f'STUB({symbol}, "{key}", "{shape}")\n')
     return "".join(lines)
 

@@ -21,5 +21,5 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fake(library: Path, tmp_path: Path) -> Fake:
-    """A fake node of two healthy cards."""
+    """A fake node of two healthy GPUs."""
     return Fake(library, tmp_path)

@@ -1,4 +1,4 @@
-"""A small recording of two healthy cards, and programs run against the fake that plays it."""
+"""A small recording of two healthy GPUs, and programs run against the fake that plays it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ASK = str(Path(__file__).with_name("ask.py"))
 UUID = "GPU-00000000-0000-4000-8000-00000000000"
 
 
-def card(address: str, number: int) -> dict[str, Any]:
-    """A healthy card's answers: one of each shape."""
+def gpu(address: str, number: int) -> dict[str, Any]:
+    """A healthy GPU's answers: one of each shape."""
     return {
         f"nvml:nvmlDeviceGetHandleByPciBusId({address})": True,
         f"nvml:nvmlDeviceGetName({address})": "NVIDIA H200",
@@ -55,8 +55,8 @@ NODE: dict[str, Any] = {
     "nvml:nvmlInit()": True,
     "nvml:nvmlSystemGetDriverVersion()": "580.159.04",
     "nvml:nvmlSystemGetCudaDriverVersion()": 13000,
-    **card(A, 0),
-    **card(B, 1),
+    **gpu(A, 0),
+    **gpu(B, 1),
 }
 
 
@@ -72,7 +72,7 @@ class Fake:
     """One scenario, its log, and programs run against it."""
 
     def __init__(self, library: Path, folder: Path) -> None:
-        """Two healthy cards, until another scenario is written."""
+        """Two healthy GPUs, until another scenario is written."""
         self.library, self.scenario, self.log = library, folder / "scenario", folder / "log"
         self.write(recording(NODE))
 

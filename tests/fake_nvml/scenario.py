@@ -34,10 +34,10 @@ _UNCHANGED: Any = object()
 
 @dataclass(frozen=True)
 class Change:
-    """What a test makes different from the recording, for one key or one whole card.
+    """What a test makes different from the recording, for one key or one whole GPU.
 
-    A whole card is the key ``nvml:*(0000:1b:00.0)``: there ``handle=True`` includes opening the
-    card, and ``absent=True`` takes the card out of the node altogether. ``then`` is the value from
+    A whole GPU is the key ``nvml:*(0000:1b:00.0)``: there ``handle=True`` includes opening the
+    GPU, and ``absent=True`` takes the GPU out of the node altogether. ``then`` is the value from
     the second time on that one process asks; ``crash=True`` ends that process as a bad pointer
     does, ``scribble=True`` writes nonsense into all that the process has open.
     """
@@ -138,17 +138,17 @@ def write_scenario(
             error = reading.get("error") or {}
             if "code" in error and error.get("text"):
                 texts.setdefault(error["code"], error["text"])
-    known = _cards(outcomes)
+    known = _gpus(outcomes)
     strangers = {call.address for call in wanted} - known - {"-"}
     if strangers:
-        raise ValueError(f"the recording has no card {', '.join(sorted(strangers))}")
+        raise ValueError(f"the recording has no GPU {', '.join(sorted(strangers))}")
     gone = {call.address for call, change in wanted.items() if change.absent}
     outcomes = {call: outcome for call, outcome in outcomes.items() if call.address not in gone}
     addresses = known - gone
     indexes = _enumerate(outcomes, addresses, gone)
     for call, change in wanted.items():
         if call.symbol == "*" and not change.absent:
-            _change_card(outcomes, call.address, change, indexes, explicit=wanted)
+            _change_gpu(outcomes, call.address, change, indexes, explicit=wanted)
     for call, change in wanted.items():
         if call.symbol != "*":
             outcomes[call] = outcomes.get(call, _unrecorded(call)).changed(change)
@@ -167,8 +167,8 @@ def write_scenario(
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _cards(outcomes: Mapping[Call, Outcome]) -> set[str]:
-    """The addresses of all cards that the recording speaks of."""
+def _gpus(outcomes: Mapping[Call, Outcome]) -> set[str]:
+    """The addresses of all GPUs that the recording speaks of."""
     opened = (call for call in outcomes if call.symbol == calls.HANDLE_BY_INDEX)
     by_index = {canonical_address(str(outcomes[call].value)) or "-" for call in opened}
     return ({call.address for call in outcomes} | by_index) - {"-"}
@@ -196,10 +196,10 @@ def _outcome(call: Call, reading: Mapping[str, Any]) -> Outcome:
 def _enumerate(
     outcomes: dict[Call, Outcome], addresses: Iterable[str], gone: set[str]
 ) -> dict[str, int]:
-    """The index of each card; count, indexes and handles are put into ``outcomes`` to match.
+    """The index of each GPU; count, indexes and handles are put into ``outcomes`` to match.
 
-    Handles recorded by index decide; else the recorded indexes; cards without either follow by
-    address, unless NVML did not find them. Taking a card away moves the later ones up, as NVML
+    Handles recorded by index decide; else the recorded indexes; GPUs without either follow by
+    address, unless NVML did not find them. Taking a GPU away moves the later ones up, as NVML
     does.
     """
     by_index: dict[int, str | Outcome] = {}
@@ -233,7 +233,7 @@ def _enumerate(
     return indexes
 
 
-def _change_card(
+def _change_gpu(
     outcomes: dict[Call, Outcome],
     address: str,
     change: Change,
@@ -241,7 +241,7 @@ def _change_card(
     *,
     explicit: Mapping[Call, Change],
 ) -> None:
-    """Apply a change to every call of a card, recorded or not, that has no change of its own.
+    """Apply a change to every call of a GPU, recorded or not, that has no change of its own.
 
     Field values are changed as a batch only: a delay for each field would multiply.
     """

@@ -26,7 +26,7 @@ def test_every_value_comes_back(fake: Fake) -> None:
     assert dict(zip(expected, fake.ask(*expected), strict=True)) == expected
 
 
-def test_cards_without_indexes_are_numbered_by_address(fake: Fake) -> None:
+def test_gpus_without_indexes_are_numbered_by_address(fake: Fake) -> None:
     """A recording need not say the count or any index."""
     keys = ["nvml:nvmlDeviceGetCount()", f"nvml:nvmlDeviceGetIndex({B})"]
     assert fake.ask(*keys) == [2, 1]
@@ -87,8 +87,8 @@ def test_fields_in_a_batch_have_codes_and_types_of_their_own(fake: Fake) -> None
     script = """if True:
         import pynvml
         pynvml.nvmlInit()
-        card = pynvml.nvmlDeviceGetHandleByIndex(0)
-        got = pynvml.nvmlDeviceGetFieldValues(card, [230, 82, (80, 3), 80])
+        GPU = pynvml.nvmlDeviceGetHandleByIndex(0)
+        got = pynvml.nvmlDeviceGetFieldValues(GPU, [230, 82, (80, 3), 80])
         print([(each.nvmlReturn, each.valueType) for each in got], got[2].value.dVal)"""
     # 82 changed to lost; 80 asked with the recorded scope, then with another one
     assert fake.run("-c", script).strip() == "[(0, 3), (15, 0), (0, 0), (3, 0)] 0.5"
@@ -100,9 +100,9 @@ def test_newer_forms_of_a_call_answer_the_same(fake: Fake) -> None:
     script = f"""if True:
         import pynvml
         pynvml.nvmlInit()
-        card = pynvml.nvmlDeviceGetHandleByUUID({UUID + "0"!r})
-        memory = pynvml.nvmlDeviceGetMemoryInfo(card, version=pynvml.nvmlMemory_v2)
-        print(memory.total, memory.used, pynvml.nvmlDeviceGetTemperatureV(card, 0))"""
+        GPU = pynvml.nvmlDeviceGetHandleByUUID({UUID + "0"!r})
+        memory = pynvml.nvmlDeviceGetMemoryInfo(GPU, version=pynvml.nvmlMemory_v2)
+        print(memory.total, memory.used, pynvml.nvmlDeviceGetTemperatureV(GPU, 0))"""
     assert fake.run("-c", script).split() == ["150754820096", "644939776", "91"]
 
 
@@ -111,11 +111,11 @@ def test_older_driver_refuses_a_newer_structure(fake: Fake) -> None:
     script = """if True:
         import ctypes, pynvml
         pynvml.nvmlInit()
-        card = pynvml.nvmlDeviceGetHandleByIndex(0)
+        GPU = pynvml.nvmlDeviceGetHandleByIndex(0)
         for kind in (pynvml.c_nvmlGpuFabricInfo_v3_t, pynvml.c_nvmlGpuFabricInfo_v2_t):
             info = kind()
             try:
-                pynvml.nvmlDeviceGetGpuFabricInfoV(card, ctypes.byref(info))
+                pynvml.nvmlDeviceGetGpuFabricInfoV(GPU, ctypes.byref(info))
                 print(info.state)
             except pynvml.NVMLError as error:
                 print(error.value)"""
@@ -125,8 +125,8 @@ def test_older_driver_refuses_a_newer_structure(fake: Fake) -> None:
     assert fake.run("-c", script).split() == ["3", "3"]
 
 
-def test_lost_card(fake: Fake) -> None:
-    """All of one card's calls, recorded or not, and none of the other's."""
+def test_lost_gpu(fake: Fake) -> None:
+    """All of one GPU's calls, recorded or not, and none of the other's."""
     calls = ["Name({})", "Serial({})", "FieldValues({},230,0)", "HandleByPciBusId({})"]
     keys = ["nvml:nvmlDeviceGet" + call.format(each) for each in (A, B) for call in calls]
     other = ["NVIDIA H200", (3, "Not Supported"), 0, True]
@@ -138,14 +138,14 @@ def test_lost_card(fake: Fake) -> None:
     assert fake.ask("nvml:nvmlDeviceGetCount()", "nvml:nvmlDeviceGetHandleByIndex(0)") == [2, lost]
 
 
-def test_a_key_of_its_own_beats_the_card(fake: Fake) -> None:
-    """So a lost card can still say its name."""
+def test_a_key_of_its_own_beats_the_gpu(fake: Fake) -> None:
+    """So a lost GPU can still say its name."""
     changes = {f"nvml:*({A})": Change(code=15), f"nvml:nvmlDeviceGetName({A})": Change(delay_ms=1)}
     fake.write(recording(NODE), changes=changes)
     assert fake.ask(f"nvml:nvmlDeviceGetName({A})") == ["NVIDIA H200"]
 
 
-def test_absent_card(fake: Fake) -> None:
+def test_absent_gpu(fake: Fake) -> None:
     """One of two is gone: counted no more, unknown by address, the other one moves up."""
     index = {f"nvml:nvmlDeviceGetIndex({each})": number for number, each in enumerate((A, B))}
     count = {"nvml:nvmlDeviceGetCount()": 2}
@@ -183,14 +183,14 @@ def test_values_that_cannot_be_played_are_refused(tmp_path: Path) -> None:
             write_scenario(recording({key: value}), tmp_path / "scenario")
     with pytest.raises(ValueError, match="not an nvml key"):
         write_scenario(recording({}), tmp_path / "scenario", changes={"file:/x": Change(code=3)})
-    with pytest.raises(ValueError, match="has no card 0000:5b"):
+    with pytest.raises(ValueError, match="has no GPU 0000:5b"):
         write_scenario(
             recording({}), tmp_path / "scenario", changes={"nvml:*(0000:5b:00.0)": Change(code=15)}
         )
 
 
-def test_cards_known_only_by_index(fake: Fake) -> None:
-    """The handle's own reading names the card, and NVML's order is kept; a dead index stays."""
+def test_gpus_known_only_by_index(fake: Fake) -> None:
+    """The handle's own reading names the GPU, and NVML's order is kept; a dead index stays."""
     handles = {
         f"nvml:nvmlDeviceGetHandleByIndex({number})": each for number, each in ((0, B), (1, A))
     }

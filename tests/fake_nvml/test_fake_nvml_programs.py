@@ -106,7 +106,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_log_has_every_call_in_order(fake: Fake) -> None:
-    """With the card and the numbers asked for."""
+    """With the GPU and the numbers asked for."""
     fake.ask(f"nvml:nvmlDeviceGetTotalEccErrors({A},1,0)")
     assert calls_made(fake.log) == [
         ("nvmlInitWithFlags", "-", "-"),
@@ -128,7 +128,7 @@ def need(tool: str) -> None:
         pytest.skip(f"{tool} is not installed")
 
 
-def test_gpustat_sees_the_cards(fake: Fake) -> None:
+def test_gpustat_sees_the_gpus(fake: Fake) -> None:
     """As JSON and as text."""
     need("gpustat")
     seen = json.loads(fake.run("-m", "gpustat", "--json"))
@@ -140,7 +140,7 @@ def test_gpustat_sees_the_cards(fake: Fake) -> None:
     assert fake.run("-m", "gpustat", "--no-color").count("NVIDIA H200") == len((A, B))
 
 
-def test_nvitop_sees_the_cards(fake: Fake) -> None:
+def test_nvitop_sees_the_gpus(fake: Fake) -> None:
     """Its snapshot shows both, with what was recorded."""
     need("nvitop")
     screen = fake.run("-m", "nvitop", "-1")

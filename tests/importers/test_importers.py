@@ -317,7 +317,7 @@ BURNT = f"{LIST}\n\r100.0%  proc'd: 900 (51234 Gflop/s)   errors: 12  (WARNING!)
     "said",
     [BURNT, BURNT.partition("\nTested")[0], BURNT.rpartition("proc'd")[2].partition("temps")[2]],
 )
-def test_the_cards_that_gpu_burn_lists_are_not_judged_without_its_verdict(
+def test_the_gpus_that_gpu_burn_lists_are_not_judged_without_its_verdict(
     tmp_path: Path, call: Call, said: str
 ) -> None:
     ended = call("judge", str(text(tmp_path, said)))
@@ -348,7 +348,7 @@ def test_a_profile_is_judged_only_where_it_is_named(tmp_path: Path) -> None:
     assert missing.exit_code == 31
 
 
-def test_cards_of_a_fragment_are_not_all_cards(tmp_path: Path) -> None:
+def test_gpus_of_a_fragment_are_not_all_gpus(tmp_path: Path) -> None:
     """One row of a query says nothing of how many cards there are."""
     file = text(tmp_path, "index, name\n3, NVIDIA H100 80GB HBM3\n")
     judged = report(file, profile="h100-8x")
@@ -356,7 +356,7 @@ def test_cards_of_a_fragment_are_not_all_cards(tmp_path: Path) -> None:
     assert [part["slot"] for part in judged.parts] == ["GPU 3"]
 
 
-def test_parts_that_name_a_card_in_other_ways_speak_of_one(tmp_path: Path) -> None:
+def test_parts_that_name_a_gpu_in_other_ways_speak_of_one(tmp_path: Path) -> None:
     """By index and UUID in the list, by address in the query, by nothing in the fragment."""
     uuid = "GPU-10000000-0000-4000-8000-000000000000"
     words = (
@@ -618,7 +618,7 @@ FACTS = (
 
 @captured
 @pytest.mark.parametrize("suffix", ["txt", "xml"])
-def test_a_query_tells_what_nvml_told_of_the_same_cards(suffix: str) -> None:
+def test_a_query_tells_what_nvml_told_of_the_same_gpus(suffix: str) -> None:
     """The demo was made on the machine of the capture; serial numbers were replaced in both."""
     node = collectors.node(opened(str(CAPTURES / f"h200-x4-vm/nvidia-smi-q.{suffix}")))
     live = collectors.node(opened("demo"))

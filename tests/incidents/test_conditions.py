@@ -14,20 +14,20 @@ from gpuscan.incidents.conditions import PREDICATES, Choice, Context, action_of,
 from gpuscan.kernellog.events import Event
 from gpuscan.model.outcome import RECOVERY_ACTIONS, Action
 
-CARD, OTHER = "0000:1b:00.0", "0000:43:00.0"
+GPU, OTHER = "0000:1b:00.0", "0000:43:00.0"
 BOOT = Event("boot", 0, "")
-RESET = Event("reset", 0, "", address=CARD)
+RESET = Event("reset", 0, "", address=GPU)
 ALL_RESET = Event("reset", 0, "")
 DAY_S = 86400.0
 
 
 def xid(
-    code: int, text: str = "", at_s: float | None = 100.0, address: str = CARD, **more: Any
+    code: int, text: str = "", at_s: float | None = 100.0, address: str = GPU, **more: Any
 ) -> Event:
     return Event("xid", code, f"xid:{code}", address=address, at_s=at_s, text=text, **more)
 
 
-def line(entry: str, at_s: float | None = 100.0, address: str = CARD, **more: Any) -> Event:
+def line(entry: str, at_s: float | None = 100.0, address: str = GPU, **more: Any) -> Event:
     return Event(entry.partition(":")[0], 0, entry, address=address, at_s=at_s, **more)
 
 
@@ -106,7 +106,7 @@ PLAIN: dict[str, list[tuple[Any, Event, dict[str, Any], bool]]] = {
 @pytest.mark.parametrize(
     ("name", "number"), [(name, n) for name, cases in PLAIN.items() for n in range(len(cases))]
 )
-def test_predicates_of_the_event_and_the_card(name: str, number: int) -> None:
+def test_predicates_of_the_event_and_the_gpu(name: str, number: int) -> None:
     wanted, event, context, expected = PLAIN[name][number]
     assert holds({name: wanted}, event, Context((event,), **context)) is expected
 
@@ -122,9 +122,9 @@ COMPANY: dict[str, tuple[Mapping[str, Any], tuple[Event, ...], bool]] = {
     "any side": ({**NEAR, "when": "any"}, (ME, xid(79)), True),
     "another code": (NEAR, (xid(74), ME), False),
     "another kind": (NEAR, (line("aer:fatal", address="0000:00:01.0"), ME), True),
-    "another card": (NEAR, (xid(79, address=OTHER), ME), True),
-    "another card, same wanted": ({**NEAR, "same_part": True}, (xid(79, address=OTHER), ME), False),
-    "same card": ({**NEAR, "same_part": True}, (xid(79), ME), True),
+    "another GPU": (NEAR, (xid(79, address=OTHER), ME), True),
+    "another GPU, same wanted": ({**NEAR, "same_part": True}, (xid(79, address=OTHER), ME), False),
+    "same GPU": ({**NEAR, "same_part": True}, (xid(79), ME), True),
     "before a boot": (NEAR, (xid(79), BOOT, ME), False),
     "no stamps": (NEAR, (xid(79, at_s=None), ME), True),
     "other clock": (NEAR, (xid(79, at_s=None, wall_s=5.0), ME), True),
@@ -167,7 +167,7 @@ RECURRED: dict[str, tuple[dict[str, Any], list[Event], bool]] = {
     "one burst": ({"times": 3, "within_s": 100}, at(10.0, 10.5, 11.4, 12.2), False),
     "bursts": ({"times": 2, "within_s": 100}, at(10.0, 10.5, 50.0, 50.1), True),
     "no stamps": ({"times": 2, "within_s": 100}, at(None, None, None), False),
-    "other card": ({"times": 2, "within_s": 100}, [*at(10.0), *at(50.0, address=OTHER)], False),
+    "other GPU": ({"times": 2, "within_s": 100}, [*at(10.0), *at(50.0, address=OTHER)], False),
     "other code": ({"times": 2, "within_s": 100}, [*at(10.0), *at(50.0, code=93)], False),
     "over a boot": ({"times": 2, "within_s": 100}, [*at(10.0), BOOT, *at(50.0)], True),
     "a boot between": (
@@ -328,7 +328,7 @@ CODES: dict[str, tuple[Event, tuple[Event, ...], dict[str, Any], str]] = {
     "109": (xid(109), (), {}, "reset-gpu"),
     "110": (xid(110), (), {}, "power-cycle"),
     "119": (xid(119), (), {}, "reset-gpu"),
-    "119 of a lost card": (xid(119), (), {"state": {"lost": True}}, "reboot"),
+    "119 of a lost GPU": (xid(119), (), {"state": {"lost": True}}, "reboot"),
     "120": (xid(120), (), {}, "reset-gpu"),
     "136": (xid(136), (), {}, "reset-gpu"),
     "139": (xid(139), (), {"branch": 570}, "restart-app"),
@@ -394,7 +394,7 @@ BESIDE: dict[str, tuple[tuple[Event, ...], int, str]] = {
     ),
     "79 before a fatal AER error": ((xid(79), line("aer:fatal", 110.0)), 0, "reboot"),
     "109 after 13": ((xid(13, at_s=95.0), xid(109)), 1, "restart-app"),
-    "109 after 13 of another card": ((xid(13, address=OTHER), xid(109)), 1, "reset-gpu"),
+    "109 after 13 of another GPU": ((xid(13, address=OTHER), xid(109)), 1, "reset-gpu"),
     "109 after 13 that needs a reset": (
         (xid(13), xid(109), xid(154, values={"to": 1})),
         1,
@@ -404,7 +404,7 @@ BESIDE: dict[str, tuple[tuple[Event, ...], int, str]] = {
     "119 after 79": ((xid(79), xid(119, at_s=500.0)), 1, "reboot"),
     "119 after another's 79": ((xid(79, address=OTHER), xid(119)), 1, "reset-gpu"),
     "171 beside its 48": ((xid(48), xid(171)), 1, "none"),
-    "20034 of a lost card": (
+    "20034 of a lost GPU": (
         (xid(79), line("sxid:20034", address=OTHER, severity="Fatal")),
         1,
         "reboot",
@@ -526,7 +526,7 @@ def test_the_same_link_more_than_twice_is_the_part() -> None:
     assert [asked(loose[0], *loose[:count]) for count in (1, 2)] == ["reset-gpu", "inspect"]
 
 
-def test_xid_74_beside_a_lost_card_is_its_echo() -> None:
+def test_xid_74_beside_a_lost_gpu_is_its_echo() -> None:
     me = link4(ECC4)
     told = choice(catalogue.entry("xid:74"), me, Context((xid(79, address=OTHER), me)))
     assert told.action is Action.RESET_GPU

@@ -1,5 +1,5 @@
 """Incidents, not lines: the root of a burst, its echoes, what has ended it, and when programs'
-faults are the card's.
+faults are the GPU's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuscan.kernellog.lines import records
 from gpuscan.model import Incident, Unread
 
 UNLISTED = Situation(Unread("gpus", "not-recorded", "a log alone"))
-CARD = "0000:9b:00"
+GPU = "0000:9b:00"
 
 
 def told(*lines: str) -> tuple[Incident, ...]:
@@ -27,10 +27,10 @@ def told(*lines: str) -> tuple[Incident, ...]:
 
 
 def xid(
-    code: int | str, at_s: float, text: str = "something", card: str = CARD, who: str = ""
+    code: int | str, at_s: float, text: str = "something", gpu: str = GPU, who: str = ""
 ) -> str:
     program = f" pid={who.split()[0]}, name={who.split()[1]}," if who else ""
-    return f"[{at_s:12.6f}] NVRM: Xid (PCI:{card}): {code},{program} {text}"
+    return f"[{at_s:12.6f}] NVRM: Xid (PCI:{gpu}): {code},{program} {text}"
 
 
 def sxid(
@@ -47,10 +47,10 @@ def shown(found: tuple[Incident, ...]) -> dict[str, list[str]]:
 LOST = xid(79, 100, "GPU has fallen off the bus.")
 
 
-def test_a_lost_card_is_one_incident_whatever_it_leaves_behind() -> None:
+def test_a_lost_gpu_is_one_incident_whatever_it_leaves_behind() -> None:
     found = told(
         LOST,
-        f"[  100.000010] NVRM: GPU {CARD}.0: GPU has fallen off the bus.",
+        f"[  100.000010] NVRM: GPU {GPU}.0: GPU has fallen off the bus.",
         sxid(20034, 101, 3, 30),
         sxid(20034, 101.2, 4, 31),
         xid(45, 102, "Ch 00000008", who="4711 python"),
@@ -74,16 +74,15 @@ def test_a_lost_card_is_one_incident_whatever_it_leaves_behind() -> None:
     }
 
 
-def test_what_comes_long_after_or_on_another_card_is_no_echo() -> None:
+def test_what_comes_long_after_or_on_another_gpu_is_no_echo() -> None:
     other = "0000:1b:00"
     found = told(
         LOST,
         xid(119, 5000, "Timeout waiting for RPC from GSP!"),
-        xid(119, 101, "Timeout waiting for RPC", card=other),
+        xid(119, 101, "Timeout waiting for RPC", gpu=other),
     )
     assert (
-        set(shown(found))
-        == {f"Xid 79 on {CARD}.0", f"Xid 119 on {CARD}.0", f"Xid 119 on {other}.0"}
+        set(shown(found)) == {f"Xid 79 on {GPU}.0", f"Xid 119 on {GPU}.0", f"Xid 119 on {other}.0"}
         or len(found) == 2
     )
     assert f"Xid 119 on {other}.0" in shown(found)
@@ -214,7 +213,7 @@ def test_four_faulty_programs_are_four_faulty_programs() -> None:
         "one address, one time",
     ],
 )
-def test_one_place_of_the_card_and_different_programs(lines: list[str], action: str) -> None:
+def test_one_place_of_the_gpu_and_different_programs(lines: list[str], action: str) -> None:
     (one,) = told(*lines)
     assert one.action == action
     assert bool(one.because) == (action == "investigate")
@@ -245,8 +244,8 @@ def test_repeats_are_counted_with_first_and_last_time() -> None:
     ["{}", "Apr  4 05:03:42 node01 kernel: {}", "<3>[   10.000000] {}", "4,1227,10000000,-;{}"],
 )
 def test_the_transport_changes_nothing(transport: str) -> None:
-    (one,) = told(transport.format(f"NVRM: Xid (PCI:{CARD}): 79, GPU has fallen off the bus."))
-    assert (one.code, one.address, one.action) == (79, f"{CARD}.0", "reboot")
+    (one,) = told(transport.format(f"NVRM: Xid (PCI:{GPU}): 79, GPU has fallen off the bus."))
+    assert (one.code, one.address, one.action) == (79, f"{GPU}.0", "reboot")
 
 
 CODES = (13, 31, 43, 45, 48, 62, 63, 64, 74, 79, 94, 95, 109, 119, 120, 140, 149, 154, 999)
@@ -255,7 +254,7 @@ CODES = (13, 31, 43, 45, 48, 62, 63, 64, 74, 79, 94, 95, 109, 119, 120, 140, 149
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(CODES), st.integers(0, 500), st.sampled_from((CARD, "0000:1b:00"))
+            st.sampled_from(CODES), st.integers(0, 500), st.sampled_from((GPU, "0000:1b:00"))
         ),
         max_size=12,
     )
@@ -264,8 +263,8 @@ def test_every_event_is_told_once_as_an_incident_or_an_echo(
     lines: list[tuple[int, int, str]],
 ) -> None:
     rows = [
-        xid(code, at_s, f"text {n}", card)
-        for n, (code, at_s, card) in enumerate(sorted(lines, key=lambda row: row[1]))
+        xid(code, at_s, f"text {n}", gpu)
+        for n, (code, at_s, gpu) in enumerate(sorted(lines, key=lambda row: row[1]))
     ]
     found = told(*rows)
     assert sum(one.events + sum(echo.events for echo in one.echoes) for one in found) == len(rows)
@@ -275,7 +274,7 @@ def test_every_event_is_told_once_as_an_incident_or_an_echo(
 
 
 @given(st.lists(st.tuples(st.sampled_from(CODES), st.integers(0, 500)), max_size=8))
-def test_a_lost_card_is_never_lost_among_others(lines: list[tuple[int, int]]) -> None:
+def test_a_lost_gpu_is_never_lost_among_others(lines: list[tuple[int, int]]) -> None:
     rows = sorted([*lines, (79, 250)], key=lambda row: row[1])
     found = told(*(xid(code, at_s, f"text {n}") for n, (code, at_s) in enumerate(rows)))
     worst = [one for one in found if one.code == 79]

@@ -1,4 +1,4 @@
-"""Incidents: which lines of the driver count, what each code asks for, and when the card's state
+"""Incidents: which lines of the driver count, what each code asks for, and when the GPU's state
 overrules it.
 """
 
@@ -27,7 +27,7 @@ UNREAD = {
 
 
 def logged(where: tuple[str, str], *messages: str, changes: Any = None) -> Recording:
-    """A healthy node whose driver logged these lines; @ stands for the card."""
+    """A healthy node whose driver logged these lines; @ stands for the GPU."""
     return patch(
         base(where[0]), changes or {}, [message.replace("@", where[1]) for message in messages]
     )
@@ -140,7 +140,7 @@ SXIDS = {"fatal": (20034, "Fatal"), "noise": (10001, "Non-fatal"), "unlisted": (
 
 @pytest.mark.parametrize("name", SXIDS)
 def test_an_sxid_has_the_action_of_its_own_catalogue(name: str) -> None:
-    """No card's state speaks for a switch; a code that is an Xid, too, is not mistaken for one."""
+    """No GPU's state speaks for a switch; a code that is an Xid, too, is not mistaken for one."""
     code, severity = SXIDS[name]
     action = catalogue.entry(f"sxid:{code}").action.value
     line = f"nvidia-nvswitch0: SXid (PCI:0000:83:00.0): {code}, {severity}, Link 30 LTSSM Fault Up"
@@ -162,13 +162,13 @@ def test_a_code_that_nobody_lists_warns_and_drains_when_it_is_back(where: tuple[
     assert (words(again), again.exit_code) == ({label: "fail/investigate"}, 20)
 
 
-def test_a_code_that_nobody_lists_drains_where_the_card_shows_a_fault() -> None:
+def test_a_code_that_nobody_lists_drains_where_the_gpu_shows_a_fault() -> None:
     failed = {"nvml:nvmlDeviceGetRemappedRows(0000:00:07.0)": [0, 9, 0, 1]}
     report = judged(logged(NEW, xid_line(UNLISTED), changes=failed))
     assert report.exit_code == 41  # the flag, under which the code is folded
 
 
-def test_a_card_s_clear_state_makes_no_history_of_an_sxid_at_its_address() -> None:
+def test_a_gpu_s_clear_state_makes_no_history_of_an_sxid_at_its_address() -> None:
     report = judged(
         logged(NEW, "nvidia-nvswitch3: SXid (PCI:@.0): 20034, Fatal, Link 30 LTSSM Fault Up")
     )
@@ -183,7 +183,7 @@ def test_a_card_s_clear_state_makes_no_history_of_an_sxid_at_its_address() -> No
         "NVRM: GPU @: GPU has fallen off the bus.",
     ],
 )
-def test_a_card_that_fell_off_the_bus_without_an_xid(line: str) -> None:
+def test_a_gpu_that_fell_off_the_bus_without_an_xid(line: str) -> None:
     report = judged(logged(OLD, line))
     assert words(report) == {"Xid 79 on SXM4": "fail/reboot"}
     assert report.exit_code == 30
@@ -199,7 +199,7 @@ def test_a_card_that_fell_off_the_bus_without_an_xid(line: str) -> None:
         "NVRM: nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000053) returned from y @ h.c:7",
     ],
 )
-def test_a_card_that_must_be_reset_without_an_xid(line: str, where: tuple[str, str]) -> None:
+def test_a_gpu_that_must_be_reset_without_an_xid(line: str, where: tuple[str, str]) -> None:
     report = judged(logged(where, line, line))
     assert words(report) == {"nvrm reset-required": "fail/reset-gpu"}
     assert report.exit_code == 30
@@ -234,7 +234,7 @@ def test_what_only_looks_like_one_is_none(line: str) -> None:
 @pytest.mark.parametrize(
     "address", ["0000:00:07", "00000000:00:07", "0000:00:07.0", "00000000:00:07.0"]
 )
-def test_every_way_to_write_the_card_means_the_card(address: str) -> None:
+def test_every_way_to_write_the_gpu_means_the_gpu(address: str) -> None:
     (incident,) = incidents(f"NVRM: Xid (PCI:{address}): 119, x", f"NVRM: Xid ({address}): 119, y")
     assert (incident.label, incident.address, incident.events) == (
         "Xid 119 on SXM8",

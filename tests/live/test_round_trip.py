@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_nvml import Change
-from machine import DEMO, INIT, Machine, call, cards_of
+from machine import DEMO, INIT, Machine, call, gpus_of
 from paths import RECORDINGS
 
 from gpuscan import collectors
@@ -18,13 +18,13 @@ FILES = [DEMO, *sorted(RECORDINGS.glob("*.json.gz"))]
 Make = Callable[[Recording], Machine]
 
 
-# a card that has just been loaded changes them from one sample to the next
+# a GPU that has just been loaded changes them from one sample to the next
 OF_THE_MOMENT = "ClocksEventReasons"
 NOT_COLLECTED = (
     "run:",
     "burnin:",
     "tail:",
-)  # commands are not run for another root, and to collect exercises no card
+)  # commands are not run for another root, and to collect exercises no GPU
 
 
 def told(reading: Reading) -> tuple[str, Any]:
@@ -55,7 +55,7 @@ def test_a_recording_comes_back(machine: Make, path: Path) -> None:
 
 def test_what_could_not_be_read_comes_back(machine: Make) -> None:
     """Each kind that a machine can give."""
-    (one, *_, last) = cards_of(load(str(DEMO)))
+    (one, *_, last) = gpus_of(load(str(DEMO)))
     kinds = {
         "lost": 15,
         "reset-required": 16,
@@ -82,7 +82,7 @@ def test_what_could_not_be_read_comes_back(machine: Make) -> None:
 def test_an_older_driver_comes_back(machine: Make) -> None:
     """What it does not know stays unknown: too old, not healthy."""
     node = machine(load(str(DEMO)))
-    one = node.cards()[0]
+    one = node.gpus()[0]
     node.nvml(
         {
             "nvml:nvmlSystemGetDriverVersion()": Change(value="525.60.13"),
@@ -90,6 +90,6 @@ def test_an_older_driver_comes_back(machine: Make) -> None:
         }
     )
     second = again(node)
-    card = next(card for card in collectors.node(second).gpus if card.address == one)
+    gpu = next(gpu for gpu in collectors.node(second).gpus if gpu.address == one)
     assert second.get(INIT) is True
-    assert card.recovery_action.kind == "too-old-driver"  # type: ignore[attr-defined]
+    assert gpu.recovery_action.kind == "too-old-driver"  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Whole runs on a fake machine: what each kind of broken card or driver costs, what it is blamed
+"""Whole runs on a fake machine: what each kind of broken GPU or driver costs, what it is blamed
 for, what is unread.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import Change
-from machine import DEMO, EIGHT, ENOUGH_S, INIT, LIMITS, WITHOUT_OVERRIDE, Done, Machine, call, card
+from machine import DEMO, EIGHT, ENOUGH_S, INIT, LIMITS, WITHOUT_OVERRIDE, Done, Machine, call, gpu
 
 from gpuscan.recording import Recording, load, patch
 
@@ -22,13 +22,13 @@ OTHERS = 7
 Make = Callable[[Recording], Machine]
 
 
-def test_eight_healthy_cards(eight: Machine) -> None:
+def test_eight_healthy_gpus(eight: Machine) -> None:
     done = eight.run()
     assert done.verdict == (0, "pass", True)
     assert done.report["run"]["profile"]["name"] == "h100-8x"
     assert done.report["findings"] == []
     assert done.err == ""
-    assert len(eight.cards()) == OTHERS + 1
+    assert len(eight.gpus()) == OTHERS + 1
     assert eight.read_all_but()
     fields = sum(symbol == "nvmlDeviceGetFieldValues" for symbol in eight.calls())
     assert fields == 2 * (OTHERS + 1), (
@@ -39,11 +39,11 @@ def test_eight_healthy_cards(eight: Machine) -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "action"),
     [
-        ({card(A): Change(code=15)}, "lost", "reboot"),
-        ({card(A): Change(code=15, handle=True)}, "lost", "reboot"),
-        ({card(A): Change(absent=True)}, "not-found", "reboot"),
-        ({card(A): Change(code=16)}, "reset-required", "reset-gpu"),
-        ({card(A): Change(code=16, handle=True)}, "reset-required", "reset-gpu"),
+        ({gpu(A): Change(code=15)}, "lost", "reboot"),
+        ({gpu(A): Change(code=15, handle=True)}, "lost", "reboot"),
+        ({gpu(A): Change(absent=True)}, "not-found", "reboot"),
+        ({gpu(A): Change(code=16)}, "reset-required", "reset-gpu"),
+        ({gpu(A): Change(code=16, handle=True)}, "reset-required", "reset-gpu"),
     ],
     ids=[
         "lost",
@@ -53,7 +53,7 @@ def test_eight_healthy_cards(eight: Machine) -> None:
         "reset required for the handle",
     ],
 )
-def test_one_card_that_does_not_answer(
+def test_one_gpu_that_does_not_answer(
     eight: Machine, changes: Mapping[str, Change], kind: str, action: str
 ) -> None:
     """It is one finding with one action, and costs its own facts only."""
@@ -80,7 +80,7 @@ def test_one_card_that_does_not_answer(
     ids=["not loaded", "no library", "mismatch", "no permission", "unknown error"],
 )
 def test_nvml_does_not_start(eight: Machine, code: int, verdict: tuple[int, str]) -> None:
-    """Cards are on PCI: a driver that does not answer is software to be mended, one that may not
+    """GPUs are on PCI: a driver that does not answer is software to be mended, one that may not
     be asked is not known.
     """
     eight.nvml({INIT: Change(code=code)})
@@ -88,7 +88,7 @@ def test_nvml_does_not_start(eight: Machine, code: int, verdict: tuple[int, str]
     assert done.verdict[:2] == verdict
     assert list(done.findings()) == [("driver.loaded", "node")] * (verdict[0] == 20)
     assert not eight.read_all_but()
-    assert eight.calls() == ["nvmlInitWithFlags"] * len(eight.calls()), "no card is asked"
+    assert eight.calls() == ["nvmlInitWithFlags"] * len(eight.calls()), "no GPU is asked"
 
 
 def test_no_library(eight: Machine) -> None:
@@ -117,8 +117,8 @@ def test_a_driver_root_brings_the_library(eight: Machine) -> None:
     assert eight.run("--driver-root", str(driver), env=env).verdict == (0, "pass", True)
 
 
-def without_cards() -> Recording:
-    """The eight-card machine after all its cards have left PCI."""
+def without_gpus() -> Recording:
+    """The eight-GPU machine after all its GPUs have left PCI."""
     recording = load(str(EIGHT))
     pci = "dir:/sys/bus/pci/devices"
     devices = [
@@ -130,8 +130,8 @@ def without_cards() -> Recording:
     return patch(recording, {pci: devices, **gone, "nvml:nvmlDeviceGetCount()": 0})
 
 
-def test_no_card_where_eight_are_expected(machine: Make) -> None:
-    node = machine(without_cards())
+def test_no_gpu_where_eight_are_expected(machine: Make) -> None:
+    node = machine(without_gpus())
     node.nvml({INIT: Change(code=9)})
     done = node.run("--profile", "h100-8x")
     assert done.verdict[:2] == (31, "reboot")
@@ -139,8 +139,8 @@ def test_no_card_where_eight_are_expected(machine: Make) -> None:
     assert any("8 missing" in row["message"] for row in done.report["findings"])
 
 
-def test_no_card_and_nothing_expected(machine: Make) -> None:
-    node = machine(without_cards())
+def test_no_gpu_and_nothing_expected(machine: Make) -> None:
+    node = machine(without_gpus())
     node.nvml({INIT: Change(code=9)})
     done = node.run("--profile", "auto")
     assert done.verdict == (3, "incomplete", False)
@@ -149,7 +149,7 @@ def test_no_card_and_nothing_expected(machine: Make) -> None:
 
 
 def test_crash_costs_one_key(eight: Machine) -> None:
-    """A crash is no hang: a new child reads the rest, of that card, too."""
+    """A crash is no hang: a new child reads the rest, of that GPU, too."""
     key = call("RemappedRows", A)
     eight.nvml({key: Change(crash=True)})
     done = eight.run()
@@ -162,11 +162,11 @@ def test_crash_costs_one_key(eight: Machine) -> None:
     assert not list(eight.folder.glob("core*"))
 
 
-def test_crash_on_every_card(eight: Machine) -> None:
+def test_crash_on_every_gpu(eight: Machine) -> None:
     """As a binding does that disagrees with the library."""
-    eight.nvml({call("RemappedRows", address): Change(crash=True) for address in eight.cards()})
+    eight.nvml({call("RemappedRows", address): Change(crash=True) for address in eight.gpus()})
     assert eight.run().verdict == (3, "incomplete", False)
-    assert eight.unread("garbled") == [call("RemappedRows", address) for address in eight.cards()]
+    assert eight.unread("garbled") == [call("RemappedRows", address) for address in eight.gpus()]
     assert eight.unread("blocked-behind") == []
 
 
@@ -177,7 +177,7 @@ def test_crash_in_init(eight: Machine) -> None:
     assert eight.calls() == ["nvmlInitWithFlags"]
 
 
-def test_slow_card_is_asked_nothing_more(eight: Machine) -> None:
+def test_slow_gpu_is_asked_nothing_more(eight: Machine) -> None:
     """An answer that late came from dead firmware; each further call would take as long."""
     key = call("RemappedRows", A)
     eight.nvml({key: Change(delay_ms=600)})
@@ -193,9 +193,9 @@ def test_slow_card_is_asked_nothing_more(eight: Machine) -> None:
 
 
 @pytest.mark.parametrize("words", [B, B.upper(), f"0000{B}", B[5:]])
-def test_only_the_named_card_is_touched(eight: Machine, words: str) -> None:
+def test_only_the_named_gpu_is_touched(eight: Machine, words: str) -> None:
     """By its PCI address, however written: the others may hang."""
-    eight.nvml({card(A): Change(hang=True, handle=True)})
+    eight.nvml({gpu(A): Change(hang=True, handle=True)})
     done = eight.run("--gpus", words)
     assert done.verdict == (0, "pass", True)
     assert eight.order() == [B]
@@ -206,15 +206,15 @@ def test_only_the_named_card_is_touched(eight: Machine, words: str) -> None:
     "words",
     ["SXM1", "sxm1,SXM5", "22", "1654000000101", "GPU-00000001-0100-4000-8000-000000000101"],
 )
-def test_cards_named_otherwise(eight: Machine, words: str) -> None:
-    """These names are known only once all cards have been read."""
+def test_gpus_named_otherwise(eight: Machine, words: str) -> None:
+    """These names are known only once all GPUs have been read."""
     done = eight.run("--gpus", words)
     assert done.verdict == (0, "pass", True)
     assert "gpu:SXM1" in done.of("driver.gpu_access")
     assert len(done.of("driver.gpu_access")) == len(words.split(","))
 
 
-def test_a_card_that_is_not_there(eight: Machine) -> None:
+def test_a_gpu_that_is_not_there(eight: Machine) -> None:
     done = eight.plain("run", "--gpus", "SXM9")
     assert (done.code, done.out) == (2, "")
     assert "SXM9" in done.err
@@ -229,7 +229,7 @@ def test_suspects_are_read_last(eight: Machine, code: int) -> None:
     eight.log_lines(f"NVRM: Xid (PCI:{A[:-2]}): {code}, pid=1234, name=python, told by the driver")
     done = eight.run()
     assert [row["subject"] for row in done.report["findings"]] == [f"incident:Xid {code} on SXM1"]
-    assert eight.order() == [*(address for address in eight.cards() if address != A), A]
+    assert eight.order() == [*(address for address in eight.gpus() if address != A), A]
 
 
 @pytest.mark.parametrize(("second", "found"), [(0, False), (0x80, True)], ids=["flash", "lasting"])
@@ -287,7 +287,7 @@ def judged(file: Path) -> Done:
 SAME = ("summary", "checks", "findings", "blind_spots", "parts", "software")
 
 
-@pytest.mark.parametrize("changes", [{}, {card(A): Change(code=15)}], ids=["healthy", "lost"])
+@pytest.mark.parametrize("changes", [{}, {gpu(A): Change(code=15)}], ids=["healthy", "lost"])
 def test_collect_and_judge_equals_run(eight: Machine, changes: Mapping[str, Change]) -> None:
     eight.nvml(changes)
     ran = eight.run()
@@ -334,7 +334,7 @@ def test_two_recordings_of_one_machine_stay_comparable(eight: Machine) -> None:
 
 
 @pytest.mark.parametrize("tool", ["gpustat", "nvitop"])
-def test_other_tools_see_eight_cards(eight: Machine, tool: str) -> None:
+def test_other_tools_see_eight_gpus(eight: Machine, tool: str) -> None:
     """The fake is no fiction of our own: what others read of it is what was recorded."""
     if importlib.util.find_spec(tool) is None:
         pytest.skip(f"{tool} is not installed")
@@ -351,7 +351,7 @@ def test_other_tools_see_eight_cards(eight: Machine, tool: str) -> None:
         assert done.stdout.count("H100 80GB HBM3") == OTHERS + 1
 
 
-def test_inventory_and_doctor_on_a_hung_card(eight: Machine) -> None:
+def test_inventory_and_doctor_on_a_hung_gpu(eight: Machine) -> None:
     """Whatever command reads the machine is as safe."""
     eight.nvml({call("RemappedRows", A): Change(hang=True)})
     inventory = eight.plain("info", "--format", "json")
@@ -375,9 +375,9 @@ def test_demo_runs_live(machine: Make) -> None:
         ({}, 2, 0, "pass"),
         ({INIT: Change(code=4)}, 2, 3, "incomplete"),
         ({INIT: Change(code=9)}, 20, 20, "software"),
-        ({card(A): Change(code=15)}, 30, 30, "reboot"),
+        ({gpu(A): Change(code=15)}, 30, 30, "reboot"),
     ],
-    ids=["healthy", "not known", "no driver", "a lost card"],
+    ids=["healthy", "not known", "no driver", "a lost GPU"],
 )
 def test_a_recording_that_cannot_be_kept_does_not_cost_the_verdict(
     eight: Machine, changes: Mapping[str, Change], code: int, exit_code: int, verdict: str

@@ -21,9 +21,9 @@ from machine import (
     MARK,
     Machine,
     call,
-    card,
     end_all,
     finished,
+    gpu,
     living,
     wait_for,
 )
@@ -89,7 +89,7 @@ def keys_of(machine: Machine, address: str) -> list[str]:
 @pytest.mark.parametrize(
     ("changes", "culprit", "last"),
     [
-        ({card(A): Change(hang=True, handle=True)}, call("HandleByPciBusId", A), HANDLE),
+        ({gpu(A): Change(hang=True, handle=True)}, call("HandleByPciBusId", A), HANDLE),
         ({MIDDLE: Change(hang=True)}, MIDDLE, "nvmlDeviceGetRemappedRows"),
         (
             {call("FieldValues", A, ",165,17"): Change(hang=True)},
@@ -99,9 +99,7 @@ def keys_of(machine: Machine, address: str) -> list[str]:
     ],
     ids=["at its handle", "in the middle", "in its last call"],
 )
-def test_one_card_hangs(
-    eight: Machine, changes: dict[str, Change], culprit: str, last: str
-) -> None:
+def test_one_gpu_hangs(eight: Machine, changes: dict[str, Change], culprit: str, last: str) -> None:
     """Its first unanswered key is to blame, the rest of it is blocked, the others are read, and it
     is left alone.
     """
@@ -134,23 +132,23 @@ def test_init_hangs(eight: Machine) -> None:
 
 
 @pytest.mark.parametrize("hung", [(A, B), "all"], ids=["two", "all"])
-def test_several_cards_hang(eight: Machine, hung: tuple[str, ...] | str) -> None:
+def test_several_gpus_hang(eight: Machine, hung: tuple[str, ...] | str) -> None:
     """After the second one NVML itself counts as stuck, and no third child is sent in."""
-    cards = eight.cards() if hung == "all" else list(hung)
-    eight.nvml({card(address): Change(hang=True, handle=True) for address in cards})
+    gpus = eight.gpus() if hung == "all" else list(hung)
+    eight.nvml({gpu(address): Change(hang=True, handle=True) for address in gpus})
     done = eight.run()
     assert done.verdict[:2] == (30, "reboot")
     assert ("driver.loaded", "node") in done.findings()
     assert set(done.findings().values()) == {"reboot"}
     assert eight.unread("timed-out") == [
         INIT,
-        *(call("HandleByPciBusId", address) for address in cards[:2]),
+        *(call("HandleByPciBusId", address) for address in gpus[:2]),
     ]
-    assert eight.order()[-1] == cards[1]
+    assert eight.order()[-1] == gpus[1]
     assert (
         eight.calls().count("nvmlInitWithFlags") == 3
     )  # the first child begins before it is asked, and once more then
-    asked = [address for address in eight.cards() if address < cards[1] and address not in cards]
+    asked = [address for address in eight.gpus() if address < gpus[1] and address not in gpus]
     assert all(
         eight.recorded.get(call("Serial", address)) == eight.recording.get(call("Serial", address))
         for address in asked
@@ -203,7 +201,7 @@ def test_nonsense_from_a_child(eight: Machine) -> None:
 
 
 def hanging(machine: Machine, **options: object) -> tuple[subprocess.Popen[str], dict[str, str]]:
-    """Start a run, and return when it hangs in the middle of card A."""
+    """Start a run, and return when it hangs in the middle of GPU A."""
     machine.nvml({MIDDLE: Change(hang=True)})
     env = machine.env(PATIENT)
     process = machine.start(machine.command(*machine.scan()), env, **options)
@@ -318,7 +316,7 @@ def test_a_slow_start_is_no_hang(eight: Machine) -> None:
 
 
 def test_a_machine_that_stood_still_blames_nobody(eight: Machine) -> None:
-    """As a virtual machine does while it moves to another host: the time that it lost is no card's
+    """As a virtual machine does while it moves to another host: the time that it lost is no GPU's
     silence.
     """
     eight.nvml({MIDDLE: Change(delay_ms=600)})
@@ -340,11 +338,11 @@ def test_a_machine_that_stood_still_blames_nobody(eight: Machine) -> None:
 
 def test_many_slow_calls_end_at_the_deadline(eight: Machine) -> None:
     """Each within its limit, all together too long: what was read stands, the rest was not asked."""
-    eight.nvml({call("Name", address): Change(delay_ms=450) for address in eight.cards()})
+    eight.nvml({call("Name", address): Change(delay_ms=450) for address in eight.gpus()})
     done = eight.run("--deadline", "3", limits="")
     assert done.verdict == (3, "incomplete", False)
     assert done.report["findings"] == []
-    assert eight.recorded.get(call("Name", eight.cards()[0])) == "NVIDIA H100 80GB HBM3"
+    assert eight.recorded.get(call("Name", eight.gpus()[0])) == "NVIDIA H100 80GB HBM3"
     assert eight.unread("timed-out") == []
 
 

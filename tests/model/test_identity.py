@@ -59,7 +59,7 @@ def test_a_machine() -> None:
 
 
 def test_a_machine_that_tells_little() -> None:
-    """A dead card's serial comes from the log; a placeholder and what was not read name nobody."""
+    """A dead GPU's serial comes from the log; a placeholder and what was not read name nobody."""
     log = [
         *base("h100-8x-ib").get("kmsg:/dev/kmsg"),
         "4,90,900000000,-;NVRM: GPU at PCI:0000:1b:00: GPU-00000000-0100-4000-8000-000000000100",

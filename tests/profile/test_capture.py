@@ -30,7 +30,7 @@ HEALTHY = (
     "gb200-4x",
 )
 GUESTS = ("demo", "h200-1x")
-CARD = "0000:52:00.0"
+GPU = "0000:52:00.0"
 VERSIONS = {
     driver: {
         "file:/proc/driver/nvidia/version": f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Wed Jun 26 2024\n",
@@ -159,7 +159,7 @@ def test_the_machine_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ),
     ],
 )
-def test_what_the_cards_gave_may_not_go_missing(name: str, has: set[str], lacks: set[str]) -> None:
+def test_what_the_gpus_gave_may_not_go_missing(name: str, has: set[str], lacks: set[str]) -> None:
     from gpuscan.profile.capture import captured as text_of
 
     given = set(yaml.safe_load(text_of([collectors.node(base(name))]))["capabilities"])
@@ -171,22 +171,22 @@ def test_what_the_cards_gave_may_not_go_missing(name: str, has: set[str], lacks:
     ("changes", "told"),
     [
         (
-            {f"nvml:nvmlDeviceGetRemappedRows({CARD})": [0, 8, 0, 1]},
+            {f"nvml:nvmlDeviceGetRemappedRows({GPU})": [0, 8, 0, 1]},
             "memory.row_remap on gpu:SXM4",
         ),
         (
-            {f"nvml:nvmlDeviceGetFieldValues({CARD},165,3)": 0},
+            {f"nvml:nvmlDeviceGetFieldValues({GPU},165,3)": 0},
             "nvlink.links on gpu:SXM4",
         ),
         (
-            {f"nvml:nvmlDeviceGetRemappedRows({CARD})": {"error": ["garbled", "?"]}},
+            {f"nvml:nvmlDeviceGetRemappedRows({GPU})": {"error": ["garbled", "?"]}},
             "memory.row_remap on gpu:SXM4",
         ),
         (
-            {f"nvml:nvmlDeviceGetVbiosVersion({CARD})": "96.00.74.00.01"},
-            "the cards differ in vbios",
+            {f"nvml:nvmlDeviceGetVbiosVersion({GPU})": "96.00.74.00.01"},
+            "the GPUs differ in vbios",
         ),
-        ({f"nvml:nvmlDeviceGetPersistenceMode({CARD})": 0}, "the cards differ in persistence"),
+        ({f"nvml:nvmlDeviceGetPersistenceMode({GPU})": 0}, "the GPUs differ in persistence"),
     ],
 )
 def test_a_node_that_is_not_good_is_refused(
@@ -203,10 +203,10 @@ def test_a_node_that_cannot_be_seen_is_refused(name: str, tmp_path: Path) -> Non
         captured(tmp_path, base(name))
 
 
-def test_a_node_without_cards_is_refused() -> None:
+def test_a_node_without_gpus_is_refused() -> None:
     from gpuscan.profile.capture import captured as text_of
 
-    with pytest.raises(UsageError, match="no NVIDIA card"):
+    with pytest.raises(UsageError, match="no NVIDIA GPU"):
         text_of([collectors.node(base("no-card"))])
 
 
@@ -240,7 +240,7 @@ def test_two_recordings_are_refused(tmp_path: Path) -> None:
         captured(tmp_path, base("h100-8x-ib"), base("h100-8x-ib"))
 
 
-def test_nodes_with_other_cards_are_refused(tmp_path: Path) -> None:
+def test_nodes_with_other_gpus_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="different models"):
         captured(tmp_path, base("h100-8x-ib"), base("h100-8x-ib"), base("h200-8x-ib"))
 
@@ -249,11 +249,11 @@ def test_nodes_with_other_cards_are_refused(tmp_path: Path) -> None:
     ("changes", "check", "code"),
     [
         ({"nvml:nvmlDeviceGetPowerManagementLimit(*": 500000}, "power.limit", 20),
-        ({f"nvml:nvmlDeviceGetPersistenceMode({CARD})": 0}, "modes.persistence", 20),
+        ({f"nvml:nvmlDeviceGetPersistenceMode({GPU})": 0}, "modes.persistence", 20),
         ({"nvml:nvmlDeviceGetVbiosVersion(*": "96.00.74.00.01"}, "driver.vbios", 20),
-        ({f"nvml:nvmlDeviceGetModuleId({CARD})": 12}, "inventory.slots", 31),
+        ({f"nvml:nvmlDeviceGetModuleId({GPU})": 12}, "inventory.slots", 31),
         (
-            {f"nvml:nvmlDeviceGetFieldValues({CARD},164,2)": 25000},
+            {f"nvml:nvmlDeviceGetFieldValues({GPU},164,2)": 25000},
             "nvlink.link_rate",
             30,
         ),
@@ -264,12 +264,12 @@ def test_nodes_with_other_cards_are_refused(tmp_path: Path) -> None:
         ),
         (VERSIONS["535.161.08"], "driver.version", 20),
         (
-            {f"nvml:nvmlDeviceGetSramEccErrorStatus({CARD})": {"error": ["not-supported", "", 3]}},
+            {f"nvml:nvmlDeviceGetSramEccErrorStatus({GPU})": {"error": ["not-supported", "", 3]}},
             "memory.sram_threshold",
             3,
         ),
         (
-            {f"file:/sys/bus/pci/devices/{CARD}/aer_dev_fatal": {"error": ["not-found", "", 2]}},
+            {f"file:/sys/bus/pci/devices/{GPU}/aer_dev_fatal": {"error": ["not-found", "", 2]}},
             "pcie.fatal_errors",
             3,
         ),
@@ -284,7 +284,7 @@ def test_what_changes_afterwards_fails(
 
 
 def test_the_same_change_passes_by_no_profile() -> None:
-    """What only the captured profile knows: without it the power limit of all cards is anyone's
+    """What only the captured profile knows: without it the power limit of all GPUs is anyone's
     choice.
     """
     changed = patch(base("h100-8x-ib"), {"nvml:nvmlDeviceGetPowerManagementLimit(*": 500000})

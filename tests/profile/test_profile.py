@@ -51,7 +51,7 @@ def refused(name: str, *settings: str) -> str:
 
 
 def machine(*device_ids: str, vendor: str = "", product: str = "", board: str = "") -> Node:
-    """Return a node with these cards in a machine of that name."""
+    """Return a node with these GPUs in a machine of that name."""
     node = demo_node()
     gpus = tuple(
         node.gpus[0]._replace(address=f"0000:{n:02x}:00.0", device_id=one)
@@ -149,7 +149,7 @@ def test_extending_a_file_is_relative_to_the_child_and_may_be_several_deep(
 
 
 def test_a_floor_of_ones_own_is_no_estimate_of_the_parents(tmp_path: Path) -> None:
-    """A site that has measured its cards is not to hear that its floor only warns."""
+    """A site that has measured its GPUs is not to hear that its floor only warns."""
     path = write(tmp_path, "site.yaml", "extends: b200\nburnin: {gemm_bf16_tflops: 1500}\n")
     theirs, own = (profile.load(name).data["burnin"] for name in ("b200", path))
     assert own["gemm_bf16_tflops"] == 1500
@@ -255,7 +255,7 @@ def test_a_profile_that_may_not_be_read(tmp_path: Path) -> None:
         ("capabilities=[pcie, nvlinks]", ("capabilities",), ["pcie", "nvlinks"]),
         ("gpu={count: 5}", ("gpu",), {"count": 5}),
         (
-            "skip.memory.no_row_remap_failed=being repaired",
+            "skip.memory.row_remap=being repaired",
             ("skip", "memory.row_remap"),
             "being repaired",
         ),
@@ -309,11 +309,11 @@ def test_settings_that_make_no_sense(setting: str, words: str) -> None:
 
 
 def test_choosing_by_machine() -> None:
-    for product, cards, name in (
+    for product, gpus, name in (
         ("DGXH100", H100, "h100-8x"),
         ("PowerEdge XE9680", H200, "h200-8x"),
     ):
-        chosen, why = profile.choose(machine(*[cards] * 8, vendor="Dell", product=product))
+        chosen, why = profile.choose(machine(*[gpus] * 8, vendor="Dell", product=product))
         assert (chosen.name, chosen.vouches) == (name, True)
         assert why == f"profile {name} matches this machine"
 
@@ -328,44 +328,44 @@ def test_choosing_by_board_and_by_vendor_with_product() -> None:
     assert profile.choose(machine(H100, vendor="PowerEdge XE9681"))[0].name == "h100"
 
 
-@pytest.mark.parametrize("cards", [1, 4, 7, 8, 9])
-def test_the_number_of_cards_never_chooses(cards: int) -> None:
-    chosen, _ = profile.choose(machine(*[H100] * cards, vendor="NVIDIA", product="DGXH100"))
+@pytest.mark.parametrize("gpus", [1, 4, 7, 8, 9])
+def test_the_number_of_gpus_never_chooses(gpus: int) -> None:
+    chosen, _ = profile.choose(machine(*[H100] * gpus, vendor="NVIDIA", product="DGXH100"))
     assert (chosen.name, chosen.gpu.count) == ("h100-8x", 8)
-    chosen, _ = profile.choose(machine(*[H100] * cards, product="no such machine"))
+    chosen, _ = profile.choose(machine(*[H100] * gpus, product="no such machine"))
     assert chosen.name == "h100"
 
 
-def test_cards_alone_choose_but_vouch_for_nothing_else() -> None:
+def test_gpus_alone_choose_but_vouch_for_nothing_else() -> None:
     chosen, why = profile.choose(machine(H200, H200, vendor="Acme", product="Box"))
     assert (chosen.name, chosen.vouches) == ("h200", False)
-    assert why == "profile h200 matches these cards; no profile knows this machine (Acme Box)"
+    assert why == "profile h200 matches these GPUs; no profile knows this machine (Acme Box)"
     unnamed, why = profile.choose(machine(H200))
     assert (unnamed.name, unnamed.vouches) == ("h200", False)
     assert (
         why
-        == "profile h200 matches these cards; no profile knows this machine (it gives no DMI names)"
+        == "profile h200 matches these GPUs; no profile knows this machine (it gives no DMI names)"
     )
 
 
 @pytest.mark.parametrize(
-    "cards", [("10de:ffff",), (H100, H200), ("10de:2342",), ()]
+    "gpus", [("10de:ffff",), (H100, H200), ("10de:2342",), ()]
 )  # 2342 is the GH200, whose name has H200 in it
-def test_cards_that_no_profile_knows(cards: tuple[str, ...]) -> None:
-    chosen, why = profile.choose(machine(*cards, product="DGXH100"))
+def test_gpus_that_no_profile_knows(gpus: tuple[str, ...]) -> None:
+    chosen, why = profile.choose(machine(*gpus, product="DGXH100"))
     assert (chosen.name, chosen.vouches) == ("default", False)
     assert why.startswith(
-        f"no profile knows {', '.join(sorted(cards)) or 'a machine without cards'}: name one with --profile"
+        f"no profile knows {', '.join(sorted(gpus)) or 'a machine without GPUs'}: name one with --profile"
     )
 
 
-def test_cards_that_could_not_be_listed_or_named() -> None:
+def test_gpus_that_could_not_be_listed_or_named() -> None:
     unread: Any = lost()
     chosen, why = profile.choose(demo_node(gpus=unread))
     assert (chosen.name, chosen.vouches, why) == (
         "default",
         False,
-        "no profile chosen: the cards could not be listed",
+        "no profile chosen: the GPUs could not be listed",
     )
     nameless = machine(H200, H200)
     nameless = nameless._replace(
@@ -373,7 +373,7 @@ def test_cards_that_could_not_be_listed_or_named() -> None:
     )
     chosen, why = profile.choose(nameless)
     assert (chosen.name, chosen.vouches) == ("default", False)
-    assert why == "no profile knows 10de:2335, a card without device id: name one with --profile"
+    assert why == "no profile knows 10de:2335, a GPU without device id: name one with --profile"
 
 
 def test_two_that_fit_equally_are_said(site: Path) -> None:
@@ -432,7 +432,7 @@ def test_an_empty_configuration_pins_nothing(site: Path) -> None:
     assert profile.choose(machine(H200))[0].name == "h200"
 
 
-def test_choosing_does_not_parse_profiles_of_other_cards(site: Path) -> None:
+def test_choosing_does_not_parse_profiles_of_other_gpus(site: Path) -> None:
     write(site / "profiles", "broken.yaml", "match: {device_ids: ['10de:ffff']\n")
     assert profile.choose(machine(H200))[0].name == "h200", (
         "one that cannot be parsed does not matter"
@@ -442,7 +442,7 @@ def test_choosing_does_not_parse_profiles_of_other_cards(site: Path) -> None:
         profile.choose(machine(H200))
 
 
-def test_a_profile_that_only_speaks_of_a_card_does_not_match_it(site: Path) -> None:
+def test_a_profile_that_only_speaks_of_a_gpu_does_not_match_it(site: Path) -> None:
     write(
         site / "profiles",
         "talk.yaml",
@@ -457,7 +457,7 @@ def test_unreadable_site_profiles_are_told(site: Path) -> None:
     assert "h200" in profile.known_names(), "a file in the folder's place is no folder"
 
 
-CARD_NAMES = {
+GPU_NAMES = {
     "SXM8": "SXM8",
     "sxm8": "SXM8",
     "0000:00:07.0": "SXM8",
@@ -466,20 +466,20 @@ CARD_NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", CARD_NAMES)
-def test_cards_are_named_by_slot_address_serial_or_index(name: str) -> None:
+@pytest.mark.parametrize("name", GPU_NAMES)
+def test_gpus_are_named_by_slot_address_serial_or_index(name: str) -> None:
     node = profile.only_gpus(demo_node(), [name])
-    assert [gpu.label for gpu in node.gpus] == [CARD_NAMES[name]]
+    assert [gpu.label for gpu in node.gpus] == [GPU_NAMES[name]]
 
 
-def test_cards_are_named_by_uuid_and_keep_their_order() -> None:
+def test_gpus_are_named_by_uuid_and_keep_their_order() -> None:
     uuid = demo_node().gpus[1].uuid
     assert [
         gpu.label for gpu in profile.only_gpus(demo_node(), ["SXM5", uuid.upper(), "SXM5"]).gpus
     ] == ["SXM8", "SXM5"]
 
 
-def test_the_incidents_of_other_cards_go_with_them() -> None:
+def test_the_incidents_of_other_gpus_go_with_them() -> None:
     node = demo_node()
     first = node.incidents[:1] or ()
     assert all(
@@ -490,10 +490,10 @@ def test_the_incidents_of_other_cards_go_with_them() -> None:
     assert profile.only_gpus(node._replace(incidents=unread), ["SXM8"]).incidents == unread
 
 
-def test_a_name_of_no_card_or_of_two_is_refused() -> None:
-    with pytest.raises(UsageError, match="--gpus SXM9: no such card; did you mean SXM8 or"):
+def test_a_name_of_no_gpu_or_of_two_is_refused() -> None:
+    with pytest.raises(UsageError, match="--gpus SXM9: no such GPU; did you mean SXM8 or"):
         profile.only_gpus(demo_node(), ["SXM9"])
-    with pytest.raises(UsageError, match="--gpus : no such card"):
+    with pytest.raises(UsageError, match="--gpus : no such GPU"):
         profile.only_gpus(demo_node(), [""])
     node = demo_node()
     slot1 = node._replace(gpus=(*node.gpus[:3], node.gpus[3]._replace(physical_slot="1")))

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from paths import RECORDINGS
 from program import Call
 
-from gpuscan import recording
 from gpuscan.cli import commands
 from gpuscan.engine import judging
 from gpuscan.errors import RecordingError, UsageError

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from building import lost, plain
-from burnt import NOT, burn_test, burnt, cards, load, whole
+from burnt import NOT, burn_test, burnt, gpus, load, whole
 from junit_schema import SCHEMA
 from lxml import etree
 
@@ -39,13 +39,13 @@ def test_without_a_burn_in_nothing_is_shown() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 8, 16])
-def test_any_number_of_cards_fits_80_columns(number: int) -> None:
+def test_any_number_of_gpus_fits_80_columns(number: int) -> None:
     lines = said(*whole(number, "SXM2"))
     assert max(map(len, lines)) <= 80
     rates = table(lines, "matrix multiplication")
     assert rates["SXM1"][1] == "699.1"
     assert ("median" in rates) is (number > 1)
-    pairs = [line for line in lines if "card to card, one way" in line]
+    pairs = [line for line in lines if "GPU to GPU, one way" in line]
     assert len(pairs) == {1: 0, 2: 1, 8: 1, 16: 2}[number], "sixteen columns are two tables"
 
 
@@ -66,14 +66,14 @@ def test_five_and_ten_per_cent_are_the_limits_themselves() -> None:
     for more in ([], [("SXM7", 100.0)]):
         lines = said(
             *(
-                burn_test(card, "hbm", {"hbm_read_gbps": speed})
-                for card, speed in [*speeds.items(), *more]
+                burn_test(gpu, "hbm", {"hbm_read_gbps": speed})
+                for gpu, speed in [*speeds.items(), *more]
             )
         )
         shown = {
-            card: row[1]
-            for card, row in table(lines, "memory (HBM)").items()
-            if card in (*speeds, "median")
+            gpu: row[1]
+            for gpu, row in table(lines, "memory (HBM)").items()
+            if gpu in (*speeds, "median")
         }
         assert (shown["SXM4"], shown["SXM5"], shown["SXM6"], shown["median"]) == (
             "95.0!",
@@ -83,34 +83,33 @@ def test_five_and_ten_per_cent_are_the_limits_themselves() -> None:
         )
 
 
-def test_of_two_cards_the_slower_one_stands_out_as_it_is_judged() -> None:
+def test_of_two_gpus_the_slower_one_stands_out_as_it_is_judged() -> None:
     speeds = {"SXM1": 1310.0, "SXM2": 1092.0}
     lines = said(
-        *(burn_test(card, "hbm", {"hbm_read_gbps": speed}) for card, speed in speeds.items())
+        *(burn_test(gpu, "hbm", {"hbm_read_gbps": speed}) for gpu, speed in speeds.items())
     )
     shown = {
-        card: row[1]
-        for card, row in table(lines, "memory (HBM)").items()
-        if card in (*speeds, "median")
+        gpu: row[1]
+        for gpu, row in table(lines, "memory (HBM)").items()
+        if gpu in (*speeds, "median")
     }
     assert (shown["SXM1"], shown["SXM2"], shown["median"]) == ("1310", "1092!!", "1310")
 
 
-def test_a_card_that_told_nothing_keeps_its_row() -> None:
-    tests = [one for one in whole(3) if one.card != "SXM2" and one.to != "SXM2"]
+def test_a_gpu_that_told_nothing_keeps_its_row() -> None:
+    tests = [one for one in whole(3) if one.gpu != "SXM2" and one.to != "SXM2"]
     silent = burn_test("SXM2", "stress-bf16", seconds=lost(), rates=lost(), load=lost())
     lines = said(*tests, silent)
     assert table(lines, "matrix multiplication")["SXM2"] == ["SXM2", *"------"]
-    assert table(lines, "card to card, one way")["SXM2"] == ["SXM2", "-", "-"]
+    assert table(lines, "GPU to GPU, one way")["SXM2"] == ["SXM2", "-", "-"]
     assert any("- not measured" in line for line in lines)
 
 
 def test_hot_stands_beside_cold_only_where_they_differ() -> None:
     def pair(hot: float, *, missing: bool = False) -> list[str]:
-        cold = [burn_test(card, "hbm", {"hbm_read_gbps": 3000.0}) for card in cards(2)]
+        cold = [burn_test(gpu, "hbm", {"hbm_read_gbps": 3000.0}) for gpu in gpus(2)]
         warm = [
-            burn_test(card, "hbm-hot", {"hbm_read_gbps": hot})
-            for card in cards(1 if missing else 2)
+            burn_test(gpu, "hbm-hot", {"hbm_read_gbps": hot}) for gpu in gpus(1 if missing else 2)
         ]
         return table(said(*cold, *warm), "memory (HBM)")["SXM1"][1:]
 
@@ -133,19 +132,19 @@ def test_the_second_try_counts_and_both_are_told() -> None:
     assert "SXM1 stress-bf16: gemm_bf16_tflops first 600.0, at a second try 699.0 TFLOP/s" in lines
 
 
-def test_the_matrix_marks_the_pairs_of_a_slow_card() -> None:
+def test_the_matrix_marks_the_pairs_of_a_slow_gpu() -> None:
     lines = said(*whole(8, "SXM2"))
-    pairs = table(lines, "card to card, both ways")
+    pairs = table(lines, "GPU to GPU, both ways")
     assert pairs["SXM2"][1:] == ["669!!"] * 7
     assert pairs["SXM1"][1:] == ["669!!", *["760·"] * 6]
     assert any(
-        "card to card, one way, GB/s; median 391; from (down) to (across)" in line for line in lines
+        "GPU to GPU, one way, GB/s; median 391; from (down) to (across)" in line for line in lines
     )
 
 
 def test_pairs_that_go_through_the_host_have_a_table_of_their_own() -> None:
     lines = said(burn_test("SXM1", "peer", {"peer_through_host_one_way_gbps": 21.4}, to="SXM2"))
-    assert table(lines, "card to card, through the host, one way")["SXM1"] == ["SXM1", "21·"]
+    assert table(lines, "GPU to GPU, through the host, one way")["SXM1"] == ["SXM1", "21·"]
 
 
 def test_collectives_and_other_tools_are_listed() -> None:

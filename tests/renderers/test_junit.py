@@ -49,7 +49,7 @@ def reports(name: str) -> tuple[Report, ...]:
     made: dict[str, tuple[Recording, ...]] = {
         "demo": many[:1],
         "demo-broken": many[1:2],
-        "eight cards": many[2:3],
+        "eight GPUs": many[2:3],
         "empty": (Recording({}, ["*"]),),
         "outside its scope": (Recording({}, []),),
         "many": many,
@@ -76,7 +76,7 @@ def hostile() -> Recording:
 KINDS = (
     "demo",
     "demo-broken",
-    "eight cards",
+    "eight GPUs",
     "empty",
     "outside its scope",
     "many",
@@ -170,7 +170,7 @@ def test_a_suite_a_host_with_what_identifies_the_run() -> None:
     assert [one.get("hostname") for one in root] == [
         one.host["hostname"] or "file.json.gz" for one in reports("many")
     ]
-    (eight,) = reports("eight cards")
+    (eight,) = reports("eight GPUs")
     one = suite(eight)
     assert one.get("name") == "gpuscan h100-8x"
     assert one.get("timestamp") == str(eight.run["started_at"]).removesuffix("Z")
@@ -189,7 +189,7 @@ def test_the_same_host_twice_is_told_apart() -> None:
     assert {one.get("name", "") + " #2" for one in first} == {one.get("name") for one in second}
 
 
-def test_two_cards_of_one_name_are_told_apart() -> None:
+def test_two_gpus_of_one_name_are_told_apart() -> None:
     results = [
         plain(Status.PASS)._replace(subject="gpu:SXM1", address=f"0000:0{n}:00.0") for n in (1, 2)
     ]

@@ -127,7 +127,7 @@ def test_equal_results_are_one_row_and_different_ones_are_not() -> None:
 def test_a_shared_cause_is_said() -> None:
     one = failing(Action.INSPECT)
     shared = one._replace(findings=(one.findings[0]._replace(shared=True),))
-    words = "it shows on half of the cards or more, so its cause is shared"
+    words = "it shows on half of the GPUs or more, so its cause is shared"
     assert words in said(report_of(shared))
     assert words not in said(report_of(one))
 
@@ -184,17 +184,17 @@ def test_one_line_a_report() -> None:
     )
 
 
-def test_the_head_names_host_cards_and_driver() -> None:
+def test_the_head_names_host_gpus_and_driver() -> None:
     one = report_of(
         plain(Status.PASS), run={"gpuscan_version": "9.9", "recording": "a.gz"}, notes=("a note",)
     )
-    assert said(one).splitlines()[:2] == ["gpuscan 9.9  a.gz: no NVIDIA card", "         a note"]
+    assert said(one).splitlines()[:2] == ["gpuscan 9.9  a.gz: no NVIDIA GPU", "         a note"]
     models = enumerate((("H200", "10de:1"), (None, "10de:1"), (None, "10de:2")))
-    cards = tuple(
+    gpus = tuple(
         {"kind": "gpu", "slot": f"SXM{n}", "name": name, "device_id": device}
         for n, (name, device) in models
     )
-    one = one._replace(parts=cards, host={"hostname": "n1"}, software={"module_version": "580.1"})
+    one = one._replace(parts=gpus, host={"hostname": "n1"}, software={"module_version": "580.1"})
     assert said(one).splitlines()[0] == "gpuscan 9.9  n1: 2 x H200, 1 x 10de:2, driver 580.1"
 
 
@@ -348,8 +348,8 @@ def test_json_names_the_parts_that_the_action_is_for() -> None:
     }
 
 
-def test_an_incident_s_target_is_the_card_and_the_node_s_is_none() -> None:
-    card = {
+def test_an_incident_s_target_is_the_gpu_and_the_node_s_is_none() -> None:
+    gpu = {
         "kind": "gpu",
         "slot": "SXM6",
         "address": "0000:06:00.0",
@@ -369,14 +369,14 @@ def test_an_incident_s_target_is_the_card_and_the_node_s_is_none() -> None:
         again,
         failing(Action.REBOOT, "a.e"),
         failing(Action.FIX_CONFIG, "a.f"),
-        parts=(card,),
+        parts=(gpu,),
     )
     assert [tuple(target) for target in words.targets(one)] == [
         ("gpu:SXM6", "0000:06:00.0", "1", None),
         ("incident:Xid 79 on 0000:07:00.0", "0000:07:00.0", None, None),
     ]
-    assert words.targets(report_of(failing(Action.REBOOT), parts=(card,))) == ()
-    assert words.targets(report_of(plain(Status.PASS), parts=(card,))) == ()
+    assert words.targets(report_of(failing(Action.REBOOT), parts=(gpu,))) == ()
+    assert words.targets(report_of(plain(Status.PASS), parts=(gpu,))) == ()
 
 
 def test_the_same_evidence_is_told_once() -> None:

@@ -16,20 +16,20 @@ from gpuscan.recording import Recording, patch
 
 
 class Case(NamedTuple):
-    """A healthy node, the profile that it is judged by, and where its cards sit."""
+    """A healthy node, the profile that it is judged by, and where its GPUs sit."""
 
     node: str
     profile: str
     site: Site
 
     @property
-    def card(self) -> str:
-        """The second card's address."""
-        return self.site.seats[1].card
+    def address(self) -> str:
+        """The second GPU's address."""
+        return self.site.seats[1].gpu
 
     @property
     def gpu(self) -> str:
-        """The second card as a subject."""
+        """The second GPU as a subject."""
         return f"gpu:SXM{self.site.seats[1].module}"
 
     @property
@@ -38,8 +38,8 @@ class Case(NamedTuple):
         return f"/sys/class/infiniband/{self.site.hcas[1]}/ports/1"
 
     def call(self, name: str, arguments: str = "") -> str:
-        """A call on the second card."""
-        return f"nvml:nvmlDeviceGet{name}({self.card}{arguments})"
+        """A call on the second GPU."""
+        return f"nvml:nvmlDeviceGet{name}({self.address}{arguments})"
 
 
 CASES = (
@@ -52,7 +52,7 @@ CASES = (
 )
 COUNTED = tuple(
     case for case in CASES if case.profile != "a100-40gb"
-)  # any number of cards, any driver, no ports
+)  # any number of GPUs, any driver, no ports
 WITH_PCIE = tuple(
     case for case in CASES if case.profile != "gb200-4x"
 )  # the host link is NVLink-C2C
@@ -87,13 +87,13 @@ def test_the_machine_is_as_the_generator_says(case: Case) -> None:
     links = [
         key
         for key in recording.keys()  # noqa: SIM118
-        if f"FieldValues({case.card},165," in key and not is_unread(recording.get(key))
+        if f"FieldValues({case.address},165," in key and not is_unread(recording.get(key))
     ]  # noqa: SIM118
     assert len(links) == case.site.board.links
 
 
 @each(COUNTED)
-def test_a_card_less(case: Case) -> None:
+def test_a_gpu_less(case: Case) -> None:
     listed = base(case.node).get("dir:/sys/bus/pci/devices")
     minors = [
         name
@@ -101,24 +101,24 @@ def test_a_card_less(case: Case) -> None:
         if name != f"nvidia{len(case.site.seats) - 1}"
     ]
     changes = {
-        "dir:/sys/bus/pci/devices": [address for address in listed if address != case.card],
+        "dir:/sys/bus/pci/devices": [address for address in listed if address != case.address],
         "dir:/dev": minors,
         "nvml:nvmlDeviceGetCount()": len(case.site.seats) - 1,
-        f"file:/sys/bus/pci/devices/{case.card}/*": None,
-        f"nvml:*({case.card}*": None,
+        f"file:/sys/bus/pci/devices/{case.address}/*": None,
+        f"nvml:*({case.address}*": None,
     }
     assert wrong(case, changes) == (31, {"inventory.gpu_count": {"node": "fail/power-cycle"}})
 
 
 @each(COUNTED)
-def test_too_few_cards_and_all_of_another_model_is_another_profile(case: Case) -> None:
-    """It is not worth a power cycle; one card of the right model is."""
+def test_too_few_gpus_and_all_of_another_model_is_another_profile(case: Case) -> None:
+    """It is not worth a power cycle; one GPU of the right model is."""
     node, listing = base(case.node), "dir:/sys/bus/pci/devices"
-    short = {listing: [name for name in node.get(listing) if name != case.card]}
+    short = {listing: [name for name in node.get(listing) if name != case.address]}
     files = [
-        f"file:/sys/bus/pci/devices/{seat.card}/uevent"
+        f"file:/sys/bus/pci/devices/{seat.gpu}/uevent"
         for seat in case.site.seats
-        if seat.card != case.card
+        if seat.gpu != case.address
     ]
     others = {file: node.get(file).replace(case.site.board.pci_id, "10DE:2331") for file in files}
     spared = dict(list(others.items())[1:])
@@ -130,8 +130,8 @@ def test_too_few_cards_and_all_of_another_model_is_another_profile(case: Case) -
 
 
 @each(CASES)
-def test_a_card_of_another_model(case: Case) -> None:
-    uevent = f"file:/sys/bus/pci/devices/{case.card}/uevent"
+def test_a_gpu_of_another_model(case: Case) -> None:
+    uevent = f"file:/sys/bus/pci/devices/{case.address}/uevent"
     text = base(case.node).get(uevent).replace(case.site.board.pci_id, "10DE:2331")
     assert wrong(case, {uevent: text}) == (
         20,
@@ -140,7 +140,7 @@ def test_a_card_of_another_model(case: Case) -> None:
 
 
 @each(CASES)
-def test_a_card_with_too_little_memory(case: Case) -> None:
+def test_a_gpu_with_too_little_memory(case: Case) -> None:
     total = case.site.board.memory_bytes * 7 // 8
     changes = {case.call("MemoryInfo"): {"total": total, "free": total, "used": 0}}
     assert wrong(case, changes) == (20, {"inventory.memory_size": {case.gpu: "fail/investigate"}})
@@ -203,7 +203,7 @@ def test_mig_on(case: Case) -> None:
 
 
 @each(FABRIC)
-def test_a_card_that_does_not_register(case: Case) -> None:
+def test_a_gpu_that_does_not_register(case: Case) -> None:
     changes = {
         case.call("GpuFabricInfoV"): {
             "clusterUuid": "0" * 32,
@@ -220,7 +220,7 @@ def test_a_card_that_does_not_register(case: Case) -> None:
 
 
 @each(FABRIC)
-def test_a_card_that_does_not_register_is_found_without_the_boards_profile(case: Case) -> None:
+def test_a_gpu_that_does_not_register_is_found_without_the_boards_profile(case: Case) -> None:
     info = {"clusterUuid": "0" * 32, "status": 0, "cliqueId": 0, "healthMask": 0}
     sku = case.profile.split("-")[0]
     seen = []
@@ -236,7 +236,7 @@ def test_a_card_that_does_not_register_is_found_without_the_boards_profile(case:
         [(case.gpu, f"the fabric registration is {words}")]
         for words in ("not started", "in progress")
     ]
-    assert seen == [[], *told], "a guest with one card may have no fabric"
+    assert seen == [[], *told], "a guest with one GPU may have no fabric"
 
 
 @each(COUNTED)

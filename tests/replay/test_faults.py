@@ -91,7 +91,7 @@ def test_an_xid_alone_has_the_action_of_the_catalogue(name: str) -> None:
     action = Action(incident.action)
     if (
         action is Action.INVESTIGATE
-    ):  # once, and the card shows nothing: it is told, and drains nothing
+    ):  # once, and the GPU shows nothing: it is told, and drains nothing
         action = Action.MONITOR
     assert FAULTS[name]["expect"]["exit"] == exit_of(action.value)
     assert list(findings(faulty(name)).values()) == (
@@ -122,7 +122,7 @@ def test_a_pending_remap_may_wait_for_the_job_to_end() -> None:
         ("row-remap-failed-everywhere", False),
     ],
 )
-def test_half_of_the_cards_share_a_cause_but_for_their_own_flags(name: str, shared: bool) -> None:
+def test_half_of_the_gpus_share_a_cause_but_for_their_own_flags(name: str, shared: bool) -> None:
     marks = [finding.shared for result in faulty(name).results for finding in result.findings]
     assert marks
     assert set(marks) == {shared}

@@ -20,7 +20,7 @@ from nodes_recordings import (
     site_pins_a_profile,
     skipped,
 )
-from nodes_synthetic import COMMITTED, VARIANTS, eight_cards
+from nodes_synthetic import COMMITTED, VARIANTS, eight_gpus
 
 from gpuscan import collectors
 from gpuscan.files import bundled
@@ -82,7 +82,7 @@ def test_no_check_crashes(name: str) -> None:
 
 
 def test_the_committed_synthetic_recording_is_what_its_generator_builds() -> None:
-    assert dump(load(str(COMMITTED))) == dump(eight_cards()), "run: python tests/nodes_synthetic.py"
+    assert dump(load(str(COMMITTED))) == dump(eight_gpus()), "run: python tests/support/nodes_synthetic.py"
 
 
 def test_the_synthetic_recordings_answer_all_that_is_asked() -> None:

@@ -21,7 +21,7 @@ from gpuscan import collectors
 from gpuscan.burnin.tools.programs import is_tool
 from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log import JOURNAL, KMSG, NO_JOURNAL
-from gpuscan.engine.verdict import EVERY_CARD_GIVES
+from gpuscan.engine.verdict import EVERY_GPU_GIVES
 from gpuscan.model import READING_KINDS, Gpu, Node, Unread
 from gpuscan.model.outcome import Report, Result, Status
 from gpuscan.recording import Reading, Recording, patch
@@ -102,7 +102,7 @@ def keys_of(result: Result) -> set[str]:
 
 
 def place(result: Result) -> Place:
-    """A result's check and subject, by address: a card's name changes with what can be read of it."""
+    """A result's check and subject, by address: a GPU's name changes with what can be read of it."""
     kind, _, name = result.subject.partition(":")
     if kind == "incident":
         return result.check, f"{name.split(' on ')[0]} {result.address}"
@@ -143,7 +143,7 @@ def after(node: Before, keys: Collection[str], change: Change) -> Report:
 
 
 def better(node: Before, now: Report, excused: Collection[str] = ()) -> Iterator[str]:
-    """Tell what got better; *excused* facts of a card may be skipped, for this profile does not
+    """Tell what got better; *excused* facts of a GPU may be skipped, for this profile does not
     ask for them.
     """
     yield from (
@@ -191,10 +191,10 @@ def _excused(node: Before, now: Report, excused: Collection[str]) -> bool:
 
 
 def excused_by(profile: str, kind: str) -> Collection[str]:
-    """The facts of a card that may be `not supported` under a profile."""
+    """The facts of a GPU that may be `not supported` under a profile."""
     asked = profile_named(profile).data["capabilities"]
     return (
-        [f for f in Gpu._fields if f not in asked and f not in EVERY_CARD_GIVES]
+        [f for f in Gpu._fields if f not in asked and f not in EVERY_GPU_GIVES]
         if kind == "not-supported"
         else ()
     )
@@ -276,11 +276,11 @@ def each(recording: Recording) -> list[set[str]]:
 
 
 def areas(recording: Recording) -> list[set[str]]:
-    """The readings of each card together, and the others by what they are of."""
+    """The readings of each GPU together, and the others by what they are of."""
     groups: dict[str, set[str]] = {}
     for key in list(recording.keys()):
-        card = re.match(r"nvml:\w+\(([0-9a-f:.]{12})", key)
-        name = card[1] if card else re.sub(r"/mlx5[^/]*|/[0-9a-f]{4}:[^/]*|/\d+(?=/)|\(.*", "", key)
+        gpu = re.match(r"nvml:\w+\(([0-9a-f:.]{12})", key)
+        name = gpu[1] if gpu else re.sub(r"/mlx5[^/]*|/[0-9a-f]{4}:[^/]*|/\d+(?=/)|\(.*", "", key)
         groups.setdefault(name, set()).add(key)
     return list(groups.values())
 
@@ -304,7 +304,7 @@ def accusing(node: Before, most: int = 6) -> list[set[str]]:
     return [{key} for key in sorted(keys) if key in node.recording][:most]
 
 
-# Readings that have many like them: other cards', other links', other devices' and other ports'.
+# Readings that have many like them: other GPUs', other links', other devices' and other ports'.
 ALIKE = re.compile(r",16[1-5],[1-9]|/mlx5_[1-7]/|slots/|0000:(?!1b|00:0[67])[0-9a-f:.]{7}")
 
 
@@ -378,8 +378,8 @@ def test_no_fault_is_healed_by_not_looking(name: str) -> None:
 
 
 def test_nonsense_neither_crashes_nor_passes() -> None:
-    """Every kind of reading says nonsense: those of one card and the machine's, and what only the
-    eight-card node has.
+    """Every kind of reading says nonsense: those of one GPU and the machine's, and what only the
+    eight-GPU node has.
     """
     few = [
         keys for keys in each(base("demo")) if not re.search(r"nvml:.*0000:00:0[789]", str(keys))

@@ -283,7 +283,7 @@ real = os.replace
 os.replace = killing(os.replace, "replace")
 archive.Archive._see = killing(archive.Archive._see, "part")
 archive.Archive._prune = killing(archive.Archive._prune, "prune")
-from gpuscan.cli import leave, start
+from gpuscan.cli.app import leave, start
 leave(start(None))
 """
 

@@ -1,4 +1,4 @@
-"""Burn-ins made by hand: tests of any number of cards, with one that is slow and others that tell
+"""Burn-ins made by hand: tests of any number of GPUs, with one that is slow and others that tell
 nothing.
 """
 
@@ -19,22 +19,22 @@ HBM = {"read": 3061.2, "write": 2871.9, "copy": 2903.1, "triad": 2951.4}
 PCIE = {"to_card": 55.31, "to_host": 54.92, "both": 92.44}
 
 
-def cards(number: int) -> tuple[str, ...]:
+def gpus(number: int) -> tuple[str, ...]:
     return tuple(f"SXM{n}" for n in range(1, number + 1))
 
 
-def address(card: str) -> str:
-    return f"0000:{int(card.removeprefix('SXM')):02x}:00.0" if card.startswith("SXM") else ""
+def address(gpu: str) -> str:
+    return f"0000:{int(gpu.removeprefix('SXM')):02x}:00.0" if gpu.startswith("SXM") else ""
 
 
-def burn_test(card: str, name: str, rates: Any = (), **facts: Any) -> BurnTest:
+def burn_test(gpu: str, name: str, rates: Any = (), **facts: Any) -> BurnTest:
     """One test; *rates* by label, or Unread; what *facts* leave out was not recorded."""
     to = facts.get("to", "")
     fixed: dict[str, Any] = {
-        "label": f"{card} {name}{f' {to}' if to else ''}",
-        "address": address(card),
+        "label": f"{gpu} {name}{f' {to}' if to else ''}",
+        "address": address(gpu),
         "kind": name.partition("-")[0],
-        "card": card,
+        "gpu": gpu,
         "to": to,
         "hot": name.endswith("-hot"),
         "seconds": 15.25,
@@ -59,12 +59,12 @@ def load(**facts: Any) -> Load:
 
 
 def whole(number: int, slow: str = "", by: float = 0.88) -> tuple[BurnTest, ...]:
-    """What a level does to so many cards; *slow* is slower than the others by a factor in all that
+    """What a level does to so many GPUs; *slow* is slower than the others by a factor in all that
     it does.
     """
     made = []
-    for n, card in enumerate(cards(number)):
-        factor = (by if card == slow else 1.0) * (1 - 0.002 * (n % 3))
+    for n, gpu in enumerate(gpus(number)):
+        factor = (by if gpu == slow else 1.0) * (1 - 0.002 * (n % 3))
         warm = load(
             core_c=61 + n,
             memory_c=72 + n,
@@ -75,43 +75,43 @@ def whole(number: int, slow: str = "", by: float = 0.88) -> tuple[BurnTest, ...]
         for dtype, speed in SPEEDS.items():
             rates = {f"gemm_{dtype}_tflops": speed * factor}
             compared: dict[str, Any] = {"what": "results", "operations": 4112, "mismatches": 0}
-            made.append(burn_test(card, f"stress-{dtype}", rates, load=warm, **compared))
+            made.append(burn_test(gpu, f"stress-{dtype}", rates, load=warm, **compared))
         made.append(
             burn_test(
-                card, "hbm", {f"hbm_{name}_gbps": speed * factor for name, speed in HBM.items()}
+                gpu, "hbm", {f"hbm_{name}_gbps": speed * factor for name, speed in HBM.items()}
             )
         )
         made.append(
             burn_test(
-                card, "pcie", {f"pcie_{name}_gbps": speed * factor for name, speed in PCIE.items()}
+                gpu, "pcie", {f"pcie_{name}_gbps": speed * factor for name, speed in PCIE.items()}
             )
         )
         together = {
             f"pcie_together_{name}_gbps": speed * factor * 0.8 for name, speed in PCIE.items()
         }
-        made.append(burn_test(card, "pcie-together", together))
+        made.append(burn_test(gpu, "pcie-together", together))
         words = {"what": "words read", "operations": 9_500_000_000, "mismatches": 0}
-        made.append(burn_test(card, "memory", **words))
-        for to in cards(number):
-            factor = by if slow in (card, to) else 1.0
+        made.append(burn_test(gpu, "memory", **words))
+        for to in gpus(number):
+            factor = by if slow in (gpu, to) else 1.0
             rates = {"peer_one_way_gbps": 391.4 * factor, "peer_both_gbps": 760.0 * factor}
-            made += [burn_test(card, "peer", rates, to=to)] if to != card else []
+            made += [burn_test(gpu, "peer", rates, to=to)] if to != gpu else []
     return tuple(made)
 
 
 def burnt(tests: Sequence[BurnTest], *results: Result, **changes: Any) -> Report:
     """The report of a node of which only the burn-in is known."""
     node: Any = demo_node(tests=tuple(tests))
-    named = dict.fromkeys(test.card for test in tests if test.card != "node")
+    named = dict.fromkeys(test.gpu for test in tests if test.gpu != "node")
     parts = tuple(
         {
             "kind": "gpu",
-            "slot": card,
-            "address": address(card),
+            "slot": gpu,
+            "address": address(gpu),
             "name": "H100",
             "device_id": "10de:2330",
         }
-        for card in named
+        for gpu in named
     )
     rows = measured(node._replace(gpus=lost(), ports=lost()))
     return report_of(

@@ -37,17 +37,17 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def call(name: str, address: str, arguments: str = "") -> str:
-    """Return the key of a card's call: `call("Name", "0000:1b:00.0")`."""
+    """Return the key of a GPU's call: `call("Name", "0000:1b:00.0")`."""
     return f"nvml:nvmlDeviceGet{name}({address}{arguments})"
 
 
-def card(address: str) -> str:
-    """Return the key of all of a card's calls, for a scenario's changes."""
+def gpu(address: str) -> str:
+    """Return the key of all of a GPU's calls, for a scenario's changes."""
     return f"nvml:*({address})"
 
 
-def cards_of(recording: Recording) -> list[str]:
-    """Return the addresses of the cards that NVML was asked for, in their order."""
+def gpus_of(recording: Recording) -> list[str]:
+    """Return the addresses of the GPUs that NVML was asked for, in their order."""
     return [
         reading.key.partition("(")[2][:-1]
         for reading in recording
@@ -257,16 +257,16 @@ class Machine:
             if r.error is not None and r.error.kind == kind and r.key.startswith("nvml:")
         ]
 
-    def cards(self) -> list[str]:
-        """The addresses of the cards, in their order."""
-        return cards_of(self.recording)
+    def gpus(self) -> list[str]:
+        """The addresses of the GPUs, in their order."""
+        return gpus_of(self.recording)
 
     def read_all_but(self, *addresses: str) -> bool:
-        """Whether the last run read all of the other cards; an index moves up where a card before
+        """Whether the last run read all of the other GPUs; an index moves up where a GPU before
         it is gone.
         """
         last = self.recorded
-        others = [address for address in self.cards() if address not in addresses]
+        others = [address for address in self.gpus() if address not in addresses]
         wanted = [
             r
             for r in self.recording
@@ -277,13 +277,13 @@ class Machine:
         )
 
     def calls(self, address: str = "") -> list[str]:
-        """The calls made, of one card if named: symbols."""
+        """The calls made, of one GPU if named: symbols."""
         return [
             symbol for symbol, place, _ in calls_made(self.log) if place == address or not address
         ]
 
     def order(self) -> list[str]:
-        """The cards in the order in which they were first asked."""
+        """The GPUs in the order in which they were first asked."""
         return list(dict.fromkeys(place for _, place, _ in calls_made(self.log) if place != "-"))
 
 

@@ -1,4 +1,4 @@
-"""The cards and machines that the synthetic recordings show: published figures, each with its
+"""The GPUs and machines that the synthetic recordings show: published figures, each with its
 source.
 
 Figures come from the public files that the project's fact sheets quote (NVIDIA
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Board(NamedTuple):
-    """A card's model: what NVML and PCI say of every one of its kind; *lacks* names what it says
+    """A GPU's model: what NVML and PCI say of every one of its kind; *lacks* names what it says
     is not supported.
     """
 
@@ -57,7 +57,7 @@ H100 = Board(
     part_number="692-2G520-0200-000",
     power_mw=700000,  # public dumps
     links=18,  # OCI check_gpu_setup.py
-    link_mb_s=26562,  # ml-engineering: cards print 26.5625 GB/s; read on an H200
+    link_mb_s=26562,  # ml-engineering: GPUs print 26.5625 GB/s; read on an H200
     pcie=(16, 5),  # ml-engineering
     banks=2560,  # a real H200 has 512 banks for each of its six stacks; the H100 has five
     health_mask=ALL_WELL,
@@ -109,7 +109,7 @@ B200 = Board(
     part_number="692-2G525-0225-000",
     power_mw=1000000,  # public dumps
     links=18,  # OCI check_gpu_setup.py
-    link_mb_s=53125,  # ml-engineering: cards print 53.125 GB/s
+    link_mb_s=53125,  # ml-engineering: GPUs print 53.125 GB/s
     pcie=(16, 5),  # inferred from x86 HGX boards
     banks=5760,  # read on a B300, which has as many stacks
     health_mask=ALL_WELL,
@@ -151,13 +151,13 @@ T4 = Board(
 
 
 class Seat(NamedTuple):
-    """Where one card and the HCA beside it sit: root bus, HCA, card, chassis slots, module number
+    """Where one GPU and the HCA beside it sit: root bus, HCA, GPU, chassis slots, module number
     on the board.
     """
 
     root: str
     hca: str
-    card: str
+    gpu: str
     slots: tuple[str, str]
     module: int
 
@@ -173,7 +173,7 @@ SEATS = (
     Seat("0000:cb", "0000:ce:00.0", "0000:d1:00.0", ("33", "27"), 8),
     Seat("0000:d9", "0000:dc:00.0", "0000:df:00.0", ("34", "28"), 6),
 )
-# A Grace tray has a domain for each root port and no slots: two cards to a processor.
+# A Grace tray has a domain for each root port and no slots: two GPUs to a processor.
 TRAY = (
     Seat("0008:00", "0000:03:00.0", "0008:01:00.0", ("", ""), 2),
     Seat("0009:00", "0002:03:00.0", "0009:01:00.0", ("", ""), 1),
@@ -183,7 +183,7 @@ TRAY = (
 
 
 class Site(NamedTuple):
-    """A machine: its board of cards, where they sit, its names, its driver, its network, its
+    """A machine: its board of GPUs, where they sit, its names, its driver, its network, its
     processors.
     """
 
@@ -228,7 +228,7 @@ DGX_A100 = Site(
     rate="200 Gb/sec (4X HDR)",
     switches=("c4", "c5", "c6", "c7", "c8", "c9"),
 )
-# A virtual machine with all eight cards and no InfiniBand (AWS p4d.24xlarge has EFA).
+# A virtual machine with all eight GPUs and no InfiniBand (AWS p4d.24xlarge has EFA).
 CLOUD_A100 = DGX_A100._replace(
     board=A100_40GB,
     vendor="Amazon EC2",

@@ -1,9 +1,9 @@
 """Recordings of machines that nobody lent us, written from published figures and the shape of real
 ones.
 
-What the cards are is in `nodes_boards.py`, with its sources; what they say is shaped as on a real
+What the GPUs are is in `nodes_boards.py`, with its sources; what they say is shaped as on a real
 H200 machine; names, serials and addresses of machines are invented. Nothing here is taken from the
-profiles that judge these recordings. `python tests/nodes_synthetic.py` writes the committed
+profiles that judge these recordings. `python tests/support/nodes_synthetic.py` writes the committed
 recording anew.
 """
 
@@ -33,7 +33,7 @@ from gpuscan.recording import Reading, Recording, load, patch, save
 
 COMMITTED = RECORDINGS / "h100-8x-ib.json.gz"
 STARTED_S = 1795900000.0
-CARDS = tuple(seat.card for seat in SEATS)
+GPUS = tuple(seat.gpu for seat in SEATS)
 BOND = ("mlx5_bond_0", "0000:2a:00.0")
 EIGHT = Site()
 
@@ -113,7 +113,7 @@ def _devices(site: Site) -> list[Device]:
             )
         found.append(
             Device(
-                seat.card,
+                seat.gpu,
                 "nvidia",
                 "30200",
                 site.board.pci_id,
@@ -125,7 +125,7 @@ def _devices(site: Site) -> list[Device]:
 
 
 def _tray(site: Site) -> list[Device]:
-    """A Grace tray: each card and each HCA in a domain of its own, right below its root port, and
+    """A Grace tray: each GPU and each HCA in a domain of its own, right below its root port, and
     no chassis slots.
     """
     found = [Device(BOND[1], "mlx5_core", "20000", "15B3:A2DC", "15B3:0009")]
@@ -137,7 +137,7 @@ def _tray(site: Site) -> list[Device]:
         ]
         found.append(Device(seat.hca, "mlx5_core", "20700", "15B3:1021", "15B3:0041", (other,)))
         found.append(
-            Device(seat.card, "nvidia", "30200", site.board.pci_id, site.board.subsystem, (port,))
+            Device(seat.gpu, "nvidia", "30200", site.board.pci_id, site.board.subsystem, (port,))
         )
     return sorted(found)
 
@@ -185,7 +185,7 @@ def _pci(site: Site) -> Answers:
     pairs = [
         (n, address)
         for seat in site.seats
-        for n, address in zip(seat.slots, (seat.hca, seat.card), strict=True)
+        for n, address in zip(seat.slots, (seat.hca, seat.gpu), strict=True)
     ]
     slots = {number: address for number, address in pairs if number and address in present}
     minors = range(len(site.seats))
@@ -231,7 +231,7 @@ def _infiniband(site: Site) -> Answers:
         return {"dir:/sys/class/infiniband": LACKS}
     answers: Answers = {
         "dir:/sys/class/infiniband": sorted([*site.hcas, BOND[0]]),
-        **_cards_of_the_network(site),
+        **_gpus_of_the_network(site),
     }
     for number, (name, seat) in enumerate(zip(site.hcas, site.seats, strict=True)):
         downed = f"{number % 2}\n"  # a link that went down once while the fabric came up is history
@@ -252,7 +252,7 @@ def _infiniband(site: Site) -> Answers:
     )
 
 
-CX7 = ("NVIDIA ConnectX-7 HHHL Adapter Card, 400GbE / NDR IB", "MCX75310AAS-NEAT", "A5")
+CX7 = ("NVIDIA ConnectX-7 HHHL Adapter GPU, 400GbE / NDR IB", "MCX75310AAS-NEAT", "A5")
 BF3 = ("NVIDIA BlueField-3 B3220 P-Series DPU, 200GbE / NDR200", "900-9D3B6-00CV-AA0", "A9")
 
 
@@ -284,7 +284,7 @@ def vpd(board: tuple[str, str, str], serial: str) -> str:
     return (parts + b"\x78").decode("utf-8", "surrogateescape")
 
 
-def _cards_of_the_network(site: Site) -> Answers:
+def _gpus_of_the_network(site: Site) -> Answers:
     """What names each adapter and its interface: GUID, VPD, the interface and its MTU."""
     answers: Answers = {}
     named = [
@@ -305,7 +305,7 @@ def _cards_of_the_network(site: Site) -> Answers:
 
 
 def _disks(site: Site) -> Answers:
-    """One NVMe disk beside each card; a Grace tray of this kind has none."""
+    """One NVMe disk beside each GPU; a Grace tray of this kind has none."""
     devices = [device for device in _devices(site) if device.driver == "nvme"]
     if not devices:
         return {"dir:/sys/class/nvme": LACKS}
@@ -383,7 +383,7 @@ def _log(site: Site) -> list[str]:
         f"6;DMI: {site.vendor} {site.product}/{site.base}, BIOS 2.3.5 09/10/2024",
         "6;pci_bus 0000:15: root bus resource [bus 15-25]",
         *(
-            f"6;pci {seat.card}: [{site.board.pci_id.lower()}] type 00 class 0x030200"
+            f"6;pci {seat.gpu}: [{site.board.pci_id.lower()}] type 00 class 0x030200"
             for seat in site.seats
         ),
         "30;systemd[1]: Inserted module 'autofs4'",
@@ -412,7 +412,7 @@ def _log(site: Site) -> list[str]:
     ]
 
 
-def _card(number: int, seat: Seat, site: Site) -> Answers:
+def _gpu(number: int, seat: Seat, site: Site) -> Answers:
     board, uuid = site.board, f"GPU-000000{number:02x}-0100-4000-8000-0000000001{number:02x}"
     lanes, generation = board.pcie
     calls = {
@@ -466,20 +466,20 @@ def _card(number: int, seat: Seat, site: Site) -> Answers:
     }
     information = (
         f"Model: \t\t {board.name}\nIRQ:   \t\t {120 + number}\nGPU UUID: \t {uuid}\nVideo BIOS: \t {board.vbios.lower()}\n"
-        f"Bus Type: \t PCIe\nBus Location: \t {seat.card}\nDevice Minor: \t {number}\nGPU Excluded:\t No\n"
+        f"Bus Type: \t PCIe\nBus Location: \t {seat.gpu}\nDevice Minor: \t {number}\nGPU Excluded:\t No\n"
     )
-    answers = {f"nvml:nvmlDeviceGet{call}({seat.card})": value for call, value in calls.items()}
+    answers = {f"nvml:nvmlDeviceGet{call}({seat.gpu})": value for call, value in calls.items()}
     for call, values in with_arguments.items():
         answers |= {
-            f"nvml:nvmlDeviceGet{call}({seat.card},{arguments})": value
+            f"nvml:nvmlDeviceGet{call}({seat.gpu},{arguments})": value
             for arguments, value in values.items()
         }
     return {
-        f"file:/proc/driver/nvidia/gpus/{seat.card}/information": information,
-        f"file:/sys/bus/pci/devices/{seat.card}/aer_dev_fatal": LACKS
+        f"file:/proc/driver/nvidia/gpus/{seat.gpu}/information": information,
+        f"file:/sys/bus/pci/devices/{seat.gpu}/aer_dev_fatal": LACKS
         if site.guest
         else aer("FATAL"),
-        f"file:/sys/bus/pci/devices/{seat.card}/aer_dev_nonfatal": LACKS
+        f"file:/sys/bus/pci/devices/{seat.gpu}/aer_dev_nonfatal": LACKS
         if site.guest
         else aer("NONFATAL"),
         **{key: _known(key, value, site) for key, value in answers.items()},
@@ -521,7 +521,7 @@ def _fields(number: int) -> Answers:
 
 
 def _links(number: int, site: Site) -> list[tuple[str, int, int]]:
-    """The links that a card has: their number, state, rate, and error counters, of which a few
+    """The links that a GPU has: their number, state, rate, and error counters, of which a few
     counts are history.
     """
     rows = [("91", 0, site.board.links)]
@@ -560,7 +560,7 @@ SINCE = {
 
 
 def _known(key: str, value: Any, site: Site) -> Any:
-    """What the card's driver and model let it say."""
+    """What the GPU's driver and model let it say."""
     name, _, arguments = key.removeprefix("nvml:nvmlDeviceGet").rstrip(")").partition("(")
     word = arguments.split(",")[1] if name == "FieldValues" else name
     if site.branch < SINCE.get(word, 0):
@@ -569,22 +569,21 @@ def _known(key: str, value: Any, site: Site) -> Any:
 
 
 def _beyond(answers: Answers, site: Site) -> Answers:
-    """The links that the card does not have: NVML says that there is no such field."""
+    """The links that the GPU does not have: NVML says that there is no such field."""
     lacks = NO_FIELD if site.board.links else NOT_SUPPORTED
     links = [(field, link) for field in range(161, 166) for link in range(site.board.links, 18)]
-    pairs = [(seat.card, field, link) for seat in site.seats for field, link in links]
+    pairs = [(seat.gpu, field, link) for seat in site.seats for field, link in links]
     return answers | {
-        f"nvml:nvmlDeviceGetFieldValues({card},{field},{link})": lacks
-        for card, field, link in pairs
+        f"nvml:nvmlDeviceGetFieldValues({gpu},{field},{link})": lacks for gpu, field, link in pairs
     }
 
 
 def answers_of(site: Site = EIGHT) -> Answers:
     """Everything that the healthy machine says, by reading."""
-    cards = [_card(number, seat, site) for number, seat in enumerate(site.seats)]
+    gpus = [_gpu(number, seat, site) for number, seat in enumerate(site.seats)]
     answers = _host(site) | _pci(site) | _infiniband(site) | _disks(site) | _driver(site)
-    for card in cards:
-        answers |= card
+    for gpu in gpus:
+        answers |= gpu
     return _beyond(answers, site)
 
 
@@ -612,7 +611,7 @@ def scanned(answers: Mapping[str, Any], about: str) -> Recording:
 def _reading(key: str, answers: Mapping[str, Any], at_s: float) -> Reading:
     if key not in answers:
         raise KeyError(
-            f"tests/nodes_synthetic.py has no answer to {key}: give one, then run it to write the recording anew"
+            f"tests/support/nodes_synthetic.py has no answer to {key}: give one, then run it to write the recording anew"
         )
     value = answers[key]
     if is_unread(value):
@@ -625,8 +624,8 @@ def site_named(about: str, site: Site) -> Recording:
     return scanned(answers_of(site), f"synthetic: {about}, all healthy")
 
 
-def eight_cards() -> Recording:
-    """Eight SXM cards on one board, eight InfiniBand ports at 400 Gb/s, one bonded Ethernet port;
+def eight_gpus() -> Recording:
+    """Eight SXM GPUs on one board, eight InfiniBand ports at 400 Gb/s, one bonded Ethernet port;
     all healthy.
     """
     return site_named(f"8 x {H100.name} in a PowerEdge XE9680", EIGHT)
@@ -639,8 +638,8 @@ def _cut(
     return Recording({**changed.meta, "about": f"synthetic: {about}"}, changed.scope, list(changed))
 
 
-def no_card() -> Recording:
-    """A server without NVIDIA cards, driver and InfiniBand."""
+def no_gpu() -> Recording:
+    """A server without NVIDIA GPUs, driver and InfiniBand."""
     board = {f"0000:{bus}:00.0" for bus in ("83", "84", "85", "86")}
     absent = {
         device.address for device in _devices(EIGHT) if device.driver in ("nvidia", "mlx5_core")
@@ -667,11 +666,11 @@ def no_card() -> Recording:
         for key in answers
         if key.startswith("nvml:")
     }
-    return scanned(answers, "synthetic: a server without NVIDIA cards")
+    return scanned(answers, "synthetic: a server without NVIDIA GPUs")
 
 
 def container_of_four() -> Recording:
-    """A container that is given four of the eight cards: PCI shows all, NVML and /dev four, the
+    """A container that is given four of the eight GPUs: PCI shows all, NVML and /dev four, the
     log is denied.
     """
     answers = answers_of()
@@ -690,24 +689,24 @@ def container_of_four() -> Recording:
         ),
         **dict.fromkeys(log.FILES, lacks),
     }
-    hidden = CARDS[4:]
-    answers |= {f"file:/proc/driver/nvidia/gpus/{card}/information": lacks for card in hidden}
+    hidden = GPUS[4:]
+    answers |= {f"file:/proc/driver/nvidia/gpus/{gpu}/information": lacks for gpu in hidden}
     asked = [
-        key for key in answers if key.startswith("nvml:") and any(card in key for card in hidden)
+        key for key in answers if key.startswith("nvml:") and any(gpu in key for gpu in hidden)
     ]
     answers |= {key: Unread("", "not-found", "Not Found", 6) for key in asked}
-    return scanned(answers, "synthetic: a container that is given four of eight cards")
+    return scanned(answers, "synthetic: a container that is given four of eight GPUs")
 
 
 def old_driver() -> Recording:
-    """The eight cards under driver R535, which has neither field 230 nor the fabric's health."""
+    """The eight GPUs under driver R535, which has neither field 230 nor the fabric's health."""
     return site_named(
         "eight H100 under driver R535", EIGHT._replace(driver="535.183.06", flavour="proprietary")
     )
 
 
 def driver_not_loaded() -> Recording:
-    """The eight cards without a driver: nothing bound, nothing in /dev, NVML refuses."""
+    """The eight GPUs without a driver: nothing bound, nothing in /dev, NVML refuses."""
     answers = answers_of()
     unbound = {
         key: value.replace("DRIVER=nvidia\n", "").replace("DRIVER=nvidia-nvswitch\n", "")
@@ -729,29 +728,29 @@ def driver_not_loaded() -> Recording:
         **{key: lacks for key in answers if key.startswith("file:/proc/driver/nvidia/gpus/")},
         **{key: refused for key in answers if key.startswith("nvml:")},
     }
-    return scanned(answers, "synthetic: eight cards, the driver not loaded")
+    return scanned(answers, "synthetic: eight GPUs, the driver not loaded")
 
 
 def unmatched() -> Recording:
-    """The eight cards in a machine that no profile knows."""
+    """The eight GPUs in a machine that no profile knows."""
     dmi = "file:/sys/class/dmi/id/"
     changes = {
         f"{dmi}sys_vendor": "Nobody Ltd.\n",
         f"{dmi}product_name": "N-8000\n",
         f"{dmi}board_name": "N8\n",
     }
-    return _cut(eight_cards(), "eight cards in an unknown machine", changes)
+    return _cut(eight_gpus(), "eight GPUs in an unknown machine", changes)
 
 
-def unknown_card() -> Recording:
-    """Eight cards of a model that no profile knows, in a machine that one does."""
+def unknown_gpu() -> Recording:
+    """Eight GPUs of a model that no profile knows, in a machine that one does."""
     changes = {
-        f"file:/sys/bus/pci/devices/{card}/uevent": answers_of()[
-            f"file:/sys/bus/pci/devices/{card}/uevent"
+        f"file:/sys/bus/pci/devices/{gpu}/uevent": answers_of()[
+            f"file:/sys/bus/pci/devices/{gpu}/uevent"
         ].replace("10DE:2330", "10DE:2FFF")
-        for card in CARDS
+        for gpu in GPUS
     }
-    return _cut(eight_cards(), "eight cards of an unknown model", changes)
+    return _cut(eight_gpus(), "eight GPUs of an unknown model", changes)
 
 
 GPU_BURN = (
@@ -779,8 +778,8 @@ VARIANTS: dict[str, Callable[[], Recording]] = {
     "container-4-of-8": container_of_four,
     "driver-not-loaded": driver_not_loaded,
     "h100-8x-r535": old_driver,
-    "no-card": no_card,
-    "unknown-card": unknown_card,
+    "no-card": no_gpu,
+    "unknown-card": unknown_gpu,
     "unmatched-machine": unmatched,
     "a100-8x-ib": lambda: site_named("8 x A100 80 GB in a DGX A100", DGX_A100),
     "a100-40gb-cloud": lambda: site_named("8 x A100 40 GB in a virtual machine", CLOUD_A100),
@@ -792,4 +791,4 @@ VARIANTS: dict[str, Callable[[], Recording]] = {
 }
 
 if __name__ == "__main__":
-    save(eight_cards(), str(COMMITTED))
+    save(eight_gpus(), str(COMMITTED))

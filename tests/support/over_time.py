@@ -33,10 +33,10 @@ def file_of(recording: Recording, folder: Path, name: str) -> str:
     return str(folder / name)
 
 
-CARD = "0000:52:00.0"  # SXM4
-ROWS = f"nvml:nvmlDeviceGetRemappedRows({CARD})"
-SERIAL = f"nvml:nvmlDeviceGetSerial({CARD})"
-PERSISTENCE = f"nvml:nvmlDeviceGetPersistenceMode({CARD})"
+GPU = "0000:52:00.0"  # SXM4
+ROWS = f"nvml:nvmlDeviceGetRemappedRows({GPU})"
+SERIAL = f"nvml:nvmlDeviceGetSerial({GPU})"
+PERSISTENCE = f"nvml:nvmlDeviceGetPersistenceMode({GPU})"
 FAILED = {ROWS: [0, 8, 0, 1]}  # 41
 PENDING = {ROWS: [0, 1, 1, 0]}  # 30
 SETTING = {PERSISTENCE: 0}

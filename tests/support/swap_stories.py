@@ -24,11 +24,11 @@ STORIES: dict[str, dict[str, Any]] = {
     path.stem: yaml.safe_load(path.read_text("utf-8"))
     for path in sorted((TESTS / "swaps").glob("*.yaml"))
 }
-CARDS = {  # of h100-8x-ib
+GPUS = {  # of h100-8x-ib
     "SXM3": "0000:1b:00.0", "SXM1": "0000:43:00.0", "SXM4": "0000:52:00.0", "SXM2": "0000:61:00.0",
     "SXM7": "0000:9d:00.0", "SXM5": "0000:c3:00.0", "SXM8": "0000:d1:00.0", "SXM6": "0000:df:00.0",
 }  # fmt: skip
-CARD = {  # what a story may say of a card, and the reading that tells it
+GPU = {  # what a story may say of a GPU, and the reading that tells it
     "serial": "nvml:nvmlDeviceGetSerial({})",
     "uuid": "nvml:nvmlDeviceGetUUID({})",
     "part_number": "nvml:nvmlDeviceGetBoardPartNumber({})",
@@ -59,10 +59,8 @@ def recorded(name: str, told: Mapping[str, Any], *, later: bool) -> Recording:
     whole = base(name)
     changes = dict(LATER) if later and name != "demo" else {}
     changes |= told.get("set", {})
-    for slot, facts in told.get("cards", {}).items():
-        changes |= {
-            CARD[fact].format(CARDS.get(slot, slot)): value for fact, value in facts.items()
-        }
+    for slot, facts in told.get("gpus", {}).items():
+        changes |= {GPU[fact].format(GPUS.get(slot, slot)): value for fact, value in facts.items()}
     for hca, facts in told.get("adapters", {}).items():
         address = str(whole.get(f"link:/sys/class/infiniband/{hca}/device")).rpartition("/")[2]
         serial = (
@@ -74,7 +72,7 @@ def recorded(name: str, told: Mapping[str, Any], *, later: bool) -> Recording:
             ADAPTER[fact].format(hca): value for fact, value in facts.items() if fact != "serial"
         }
     for slot in told.get("gone", ()):
-        changes |= _gone(whole, CARDS[slot])
+        changes |= _gone(whole, GPUS[slot])
     if "cables" in told:
         changes |= _swept(whole, told["cables"])
     made = patch(whole, changes, told.get("log", ()))
@@ -92,7 +90,7 @@ def recorded(name: str, told: Mapping[str, Any], *, later: bool) -> Recording:
 
 
 def _gone(whole: Recording, address: str) -> dict[str, Any]:
-    """A card that is not on PCI: the listings lack it, and nobody answers for it."""
+    """A GPU that is not on PCI: the listings lack it, and nobody answers for it."""
     listed = [device for device in whole.get("dir:/sys/bus/pci/devices") if device != address]
     minor = whole.get(f"nvml:nvmlDeviceGetMinorNumber({address})")
     return {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from machine import Done, Machine
-from over_time import BOOT, CARD, EIGHT, FAILED, SERIAL, file_of
+from over_time import BOOT, EIGHT, FAILED, GPU, SERIAL, file_of
 from program import Call, Ended, start
 
 from gpuscan.collectors import node
@@ -21,8 +21,8 @@ from gpuscan.recording import Recording, load, patch
 
 Make = Callable[[Recording], Machine]
 NEW = "1650000000999"
-OTHER_CARD = "0000:1b:00.0"  # SXM3
-OTHER = f"nvml:nvmlDeviceGetSerial({OTHER_CARD})"
+OTHER_GPU = "0000:1b:00.0"  # SXM3
+OTHER = f"nvml:nvmlDeviceGetSerial({OTHER_GPU})"
 BOOTED = {BOOT: "00000001-0000-4000-8000-000000000000"}
 
 
@@ -70,7 +70,7 @@ def test_a_swap_from_failure_to_proof(site: Site) -> None:
     assert site.do(broken, "run", "-q").code == 41
     done = begin(site, broken)
     assert (done.code, done.err) == (0, "")
-    for word in ("SXM4", site.base.get(SERIAL), CARD, "SXM3", "SXM5", "swap verify"):
+    for word in ("SXM4", site.base.get(SERIAL), GPU, "SXM3", "SXM5", "swap verify"):
         assert word in done.out, word
     assert site.status(broken) == 41
     assert site.last()["swap"]["ticket"] == "OPS-7"
@@ -104,7 +104,7 @@ def test_a_swap_from_failure_to_proof(site: Site) -> None:
         ({OTHER: NEW}, 20, "swap.nothing_else_changed"),
         ({SERIAL: NEW, **FAILED}, 40, "memory.row_remap"),
     ],
-    ids=["nothing was changed", "the wrong card", "the fault stays"],
+    ids=["nothing was changed", "the wrong GPU", "the fault stays"],
 )
 def test_what_is_not_proven_stays_held(
     site: Site, changes: dict[str, Any], code: int, check: str
@@ -119,9 +119,9 @@ def test_what_is_not_proven_stays_held(
     assert done.report["hold"]["code"] == 41
 
 
-TWO_FAILED = {**FAILED, f"nvml:nvmlDeviceGetRemappedRows({OTHER_CARD})": [0, 8, 0, 1]}
+TWO_FAILED = {**FAILED, f"nvml:nvmlDeviceGetRemappedRows({OTHER_GPU})": [0, 8, 0, 1]}
 SUSPECT = {
-    f"nvml:nvmlDeviceGetRemappedRows({OTHER_CARD})": [0, 8, 1, 0]
+    f"nvml:nvmlDeviceGetRemappedRows({OTHER_GPU})": [0, 8, 1, 0]
 }  # 30, which a passing run lifts
 
 
@@ -130,7 +130,7 @@ SUSPECT = {
     [(TWO_FAILED, {"gpu:SXM3"}), ({**FAILED, **SUSPECT}, set())],
     ids=["41", "30"],
 )
-def test_a_swap_frees_no_other_card(site: Site, changes: dict[str, Any], stays: set[str]) -> None:
+def test_a_swap_frees_no_other_gpu(site: Site, changes: dict[str, Any], stays: set[str]) -> None:
     """Its fault is hidden now, as one that comes and goes; what a passing run lifts this one
     lifts, too.
     """
@@ -165,15 +165,15 @@ def held(
     )
 
 
-BEGUN = held("gpu:SXM4", check="swap.begin", address=CARD, serial="1")
-IN = load(EIGHT).get(OTHER)  # the serial of a card that stayed
+BEGUN = held("gpu:SXM4", check="swap.begin", address=GPU, serial="1")
+IN = load(EIGHT).get(OTHER)  # the serial of a GPU that stayed
 
 
 @pytest.mark.parametrize(
     ("one", "changed", "stays"),
     [
         (held("gpu:SXM4", serial="1"), "gpu:SXM4", False),
-        (held(f"gpu:{CARD}", address=CARD), "gpu:SXM4", False),
+        (held(f"gpu:{GPU}", address=GPU), "gpu:SXM4", False),
         (held("gpu:SXM3", serial=IN), "gpu:SXM4", True),
         (held("gpu:SXM3"), "gpu:SXM4", True),
         (held("gpu:SXM3"), "tray", False),
@@ -187,14 +187,14 @@ IN = load(EIGHT).get(OTHER)  # the serial of a card that stayed
     ],
 )
 def test_what_a_proven_swap_lifts(one: Held, changed: str, stays: bool) -> None:
-    """No check has run here that could lift what a passing run lifts; a card of no known serial is
+    """No check has run here that could lift what a passing run lifts; a GPU of no known serial is
     taken for one that stayed.
     """
     kept = beside_swap([BEGUN, one], [changed], node(load(EIGHT)), (), {"level": "quick"})
     assert kept == ((one,) if stays else ())
 
 
-def test_a_swap_of_both_cards_frees_both(site: Site) -> None:
+def test_a_swap_of_both_gpus_frees_both(site: Site) -> None:
     begin(site, site.at(TWO_FAILED), "--part", "gpu:SXM3")
     after = site.at({SERIAL: NEW, OTHER: "1650000000998", **BOOTED})
     assert site.do(after, "swap", "verify", "-q").code == 0
@@ -204,7 +204,7 @@ def test_a_swap_of_both_cards_frees_both(site: Site) -> None:
 def test_an_incomplete_proof_lifts_nothing(site: Site) -> None:
     begin(site, site.at(FAILED))
     after = site.at({SERIAL: NEW, **BOOTED})
-    after.nvml({f"nvml:nvmlDeviceGetRemappedRows({CARD})": unread()})
+    after.nvml({f"nvml:nvmlDeviceGetRemappedRows({GPU})": unread()})
     done = site.do(after, "swap", "verify", "--format", "json")
     assert done.code == 3
     assert site.status(after) == 41
@@ -250,14 +250,14 @@ def test_nothing_to_compare_is_incomplete(site: Site, tmp_path: Path) -> None:
     assert site.do(healthy, "swap", "verify", "--expected-parts", str(parts), "-q").code == 20
 
 
-def test_a_missing_card_is_named_by_what_was_seen_of_it(site: Site) -> None:
+def test_a_missing_gpu_is_named_by_what_was_seen_of_it(site: Site) -> None:
     assert site.do(site.at({}), "run", "-q").code == 0
-    left = [name for name in site.base.get("dir:/sys/bus/pci/devices") if name != CARD]
-    gone = site.at({"dir:/sys/bus/pci/devices": left, f"*{CARD}*": None})
+    left = [name for name in site.base.get("dir:/sys/bus/pci/devices") if name != GPU]
+    gone = site.at({"dir:/sys/bus/pci/devices": left, f"*{GPU}*": None})
     done = begin(site, gone, "--format", "json")
     assert done.code == 0, done.err
     (part,) = json.loads(done.out)["parts"]
-    assert (part["slot"], part["serial"], part["address"]) == ("SXM4", site.base.get(SERIAL), CARD)
+    assert (part["slot"], part["serial"], part["address"]) == ("SXM4", site.base.get(SERIAL), GPU)
     (reason,) = [one for one in site.last()["hold"]["reasons"] if one["check"] == "swap.begin"]
     assert (reason["serial"], reason["code"]) == (site.base.get(SERIAL), 41)
 
@@ -357,7 +357,7 @@ def test_the_newest_failing_run_makes_the_ticket(site: Site, call: Call, tmp_pat
 
 
 def test_settling_waits_for_a_pass(site: Site) -> None:
-    """A card that comes back within the time is no fault; one that does not is told when the time
+    """A GPU that comes back within the time is no fault; one that does not is told when the time
     is over.
     """
     broken = site.at(FAILED)

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from nodes_recordings import base, checks
 from program import Call
-from swap_stories import CARDS, STORIES, findings, of, recorded, sentences, told
+from swap_stories import GPUS, STORIES, findings, of, recorded, sentences, told
 
 from gpuscan import renderers
 from gpuscan.cli.commands import schema
@@ -24,7 +24,7 @@ from gpuscan.swap import compare as comparing
 
 NEW = {"serial": "1654000000907", "uuid": "GPU-00000907-0100-4000-8000-000000000907"}
 EIGHT = {"base": "h100-8x-ib"}
-REPLACED = {**EIGHT, "after": {"cards": {"SXM6": NEW}}, "expect": ["gpu:SXM6=replaced"]}
+REPLACED = {**EIGHT, "after": {"gpus": {"SXM6": NEW}}, "expect": ["gpu:SXM6=replaced"]}
 COMPARING = {one.id for one in checks() if one.subject == "change"}
 
 
@@ -77,11 +77,11 @@ def test_a_scan_by_itself_has_no_word_on_swaps() -> None:
 
 
 def test_an_unreadable_serial_is_never_the_same_one() -> None:
-    cards = {
+    gpus = {
         "SXM6": {fact: {"error": ["no-permission", "not allowed"]} for fact in ("serial", "uuid")}
     }
     for side in ("before", "after"):
-        report = of({**EIGHT, side: {"cards": cards}})
+        report = of({**EIGHT, side: {"gpus": gpus}})
         (row,) = [row for row in report.changes if row["slot"] == "SXM6"]
         assert row["what"] == "unknown"
         unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
@@ -90,9 +90,9 @@ def test_an_unreadable_serial_is_never_the_same_one() -> None:
 
 
 @pytest.mark.parametrize("kind", ["not-supported", "not-recorded"])
-def test_no_kind_of_lack_makes_a_card_the_same_one(kind: str) -> None:
+def test_no_kind_of_lack_makes_a_gpu_the_same_one(kind: str) -> None:
     unread: Any = {"error": [kind if kind != "not-recorded" else "not-found", "none"]}
-    report = of({**EIGHT, "after": {"cards": {"SXM6": {"serial": unread, "uuid": unread}}}})
+    report = of({**EIGHT, "after": {"gpus": {"SXM6": {"serial": unread, "uuid": unread}}}})
     assert report.exit_code == 3
 
 
@@ -100,18 +100,18 @@ def test_a_uuid_tells_where_no_serial_does() -> None:
     none = {"serial": {"error": ["not-supported", "Not Supported", 3]}}
     assert (
         of(
-            {**EIGHT, "before": {"cards": {"SXM6": none}}, "after": {"cards": {"SXM6": none}}}
+            {**EIGHT, "before": {"gpus": {"SXM6": none}}, "after": {"gpus": {"SXM6": none}}}
         ).exit_code
         == 0
     )
     other = {"SXM6": {**none, "uuid": NEW["uuid"]}}
-    report = of({**EIGHT, "before": {"cards": {"SXM6": none}}, "after": {"cards": other}})
+    report = of({**EIGHT, "before": {"gpus": {"SXM6": none}}, "after": {"gpus": other}})
     assert findings(report) == {"swap.other_parts[change:SXM6]": "fix-config"}
 
 
-def test_a_card_of_which_nothing_was_known_cannot_be_proven_to_be_another() -> None:
+def test_a_gpu_of_which_nothing_was_known_cannot_be_proven_to_be_another() -> None:
     lost = {"SXM6": {"everything": {"error": ["lost", "GPU is lost", 15]}}}
-    report = of({**REPLACED, "before": {"cards": lost}})
+    report = of({**REPLACED, "before": {"gpus": lost}})
     assert (report.verdict, report.exit_code, findings(report)) == ("incomplete", 3, {})
     assert any(
         "nothing tells gpu slot28 from others before" in result.reason for result in report.results
@@ -143,27 +143,27 @@ def test_a_named_part_that_nothing_tells_from_others_is_not_proven(
     assert (report.verdict, report.exit_code, findings(report)) == ("incomplete", 3, {})
 
 
-def test_what_a_new_card_lacks_and_its_siblings_have_is_not_passed_over() -> None:
+def test_what_a_new_gpu_lacks_and_its_siblings_have_is_not_passed_over() -> None:
     for fact in ("vbios", "part_number", "persistence"):
-        card = {**NEW, fact: {"error": ["not-supported", "Not Supported", 3]}}
-        assert of({**REPLACED, "after": {"cards": {"SXM6": card}}}).exit_code == 3, fact
+        gpu = {**NEW, fact: {"error": ["not-supported", "Not Supported", 3]}}
+        assert of({**REPLACED, "after": {"gpus": {"SXM6": gpu}}}).exit_code == 3, fact
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_list_that_was_not_read_is_no_empty_one(side: str) -> None:
     unread = {"error": ["timed-out", "no answer"]}
-    no_cards = {"set": {"dir:/sys/bus/pci/devices": unread, "nvml:nvmlDeviceGetCount()": unread}}
-    report = of({**EIGHT, side: no_cards, "expect": ["tray"]})
+    no_gpus = {"set": {"dir:/sys/bus/pci/devices": unread, "nvml:nvmlDeviceGetCount()": unread}}
+    report = of({**EIGHT, side: no_gpus, "expect": ["tray"]})
     assert not [finding for finding in findings(report) if finding.startswith("swap.")]
     unknown = [
         result.reason
         for result in report.results
-        if result.subject == "change:cards" and result.status is Status.UNKNOWN
+        if result.subject == "change:GPUs" and result.status is Status.UNKNOWN
     ]
     assert unknown
-    assert all("the cards were not listed" in reason for reason in unknown)
+    assert all("the GPUs were not listed" in reason for reason in unknown)
     assert not [
-        r for r in report.results if r.subject == "change:cards" and r.status is Status.PASS
+        r for r in report.results if r.subject == "change:GPUs" and r.status is Status.PASS
     ]
     no_adapters = {"set": {"dir:/sys/class/infiniband": unread}}
     assert "the adapters were not listed" in refused(
@@ -177,7 +177,7 @@ def test_a_part_in_a_slot_that_was_empty() -> None:
     assert of({**REPLACED, "before": before}).exit_code == 0
     report = of({**REPLACED, "before": before, "expect": []})
     assert findings(report) == {"swap.other_parts[change:SXM6]": "fix-config"}
-    assert "change:SXM6: a card is here that was not before (serial 1654000000907)" in sentences(
+    assert "change:SXM6: a GPU is here that was not before (serial 1654000000907)" in sentences(
         report
     )
 
@@ -195,15 +195,15 @@ def test_a_slot_that_is_empty_before_and_after_is_one_that_the_profile_names() -
     assert findings(report)["swap.missing_part[change:SXM6]"] == "inspect"
 
 
-def test_a_card_that_moved_into_another_slot_is_not_said_to_be_missing() -> None:
-    moved = {"gone": ["SXM6"], "cards": {"SXM5": {"serial": "1654000000107", "uuid": NEW["uuid"]}}}
+def test_a_gpu_that_moved_into_another_slot_is_not_said_to_be_missing() -> None:
+    moved = {"gone": ["SXM6"], "gpus": {"SXM5": {"serial": "1654000000107", "uuid": NEW["uuid"]}}}
     report = of({**EIGHT, "after": moved})
     assert (
-        "change:SXM6: the slot is empty: its card (serial 1654000000107) is now in SXM5"
+        "change:SXM6: the slot is empty: its GPU (serial 1654000000107) is now in SXM5"
         in sentences(report)
     )
     assert (
-        "change:SXM5: the card of SXM6 is here (serial 1654000000107); before it was serial 1654000000105"
+        "change:SXM5: the GPU of SXM6 is here (serial 1654000000107); before it was serial 1654000000105"
         in sentences(report)
     )
 
@@ -212,18 +212,18 @@ def test_a_card_that_moved_into_another_slot_is_not_said_to_be_missing() -> None
     "word",
     ["gpu:SXM6", "gpu:sxm6=replaced", "gpu:0000:df:00.0", "gpu:1654000000107", "gpu:28", "gpu:7"],
 )
-def test_the_names_of_a_card(word: str) -> None:
+def test_the_names_of_a_gpu(word: str) -> None:
     assert of({**REPLACED, "expect": [word]}).exit_code == 0
 
 
-def test_a_uuid_names_a_card() -> None:
+def test_a_uuid_names_a_gpu() -> None:
     assert (
         of({**REPLACED, "expect": ["gpu:GPU-00000007-0100-4000-8000-000000000107"]}).exit_code == 0
     )
 
 
 def test_several_parts_can_be_expected() -> None:
-    after = {"cards": {"SXM6": NEW}, "adapters": {"mlx5_3": {"serial": "MT2409ZT00042"}}}
+    after = {"gpus": {"SXM6": NEW}, "adapters": {"mlx5_3": {"serial": "MT2409ZT00042"}}}
     assert of({**EIGHT, "after": after, "expect": ["gpu:SXM6", "nic:mlx5_3"]}).exit_code == 0
     assert of({**EIGHT, "after": after, "expect": ["gpu:SXM6"]}).exit_code == 20
 
@@ -239,8 +239,8 @@ def test_an_adapter_of_two_functions_is_one_part(word: str) -> None:
     assert of({**EIGHT, "before": before, "after": half, "expect": [word]}).exit_code == 20
 
 
-def test_a_new_card_that_does_not_answer_is_told_once() -> None:
-    lost = {"cards": {"SXM6": {"everything": {"error": ["lost", "GPU is lost", 15]}}}}
+def test_a_new_gpu_that_does_not_answer_is_told_once() -> None:
+    lost = {"gpus": {"SXM6": {"everything": {"error": ["lost", "GPU is lost", 15]}}}}
     report = of({**EIGHT, "after": lost, "expect": ["gpu:SXM6"]})
     assert findings(report) == {"driver.gpu_access[gpu:slot28]": "reboot"}
     assert not [result.check for result in report.results if result.status is Status.UNKNOWN]
@@ -285,7 +285,7 @@ def test_a_port_that_came_back_as_ethernet() -> None:
 
 def test_a_tray_in_which_nothing_changed_was_not_replaced() -> None:
     report = of({**EIGHT, "expect": ["tray=replaced"]})
-    assert set(findings(report)) == {f"swap.named_part[change:{slot}]" for slot in CARDS}
+    assert set(findings(report)) == {f"swap.named_part[change:{slot}]" for slot in GPUS}
 
 
 def test_a_new_revision_of_the_part_number_only_warns() -> None:
@@ -293,16 +293,16 @@ def test_a_new_revision_of_the_part_number_only_warns() -> None:
         ("692-2G520-0200-001", Action.FIX_CONFIG),
         ("692-2G520-0282-001", Action.FIX_CONFIG),
     ):
-        report = of({**REPLACED, "after": {"cards": {"SXM6": {**NEW, "part_number": number}}}})
+        report = of({**REPLACED, "after": {"gpus": {"SXM6": {**NEW, "part_number": number}}}})
         assert findings(report)["swap.part_kind[change:SXM6]"] == action.value
         assert report.exit_code == (0 if number.startswith("692-2G520-0200") else 20)
 
 
 def test_another_inforom_only_warns() -> None:
-    report = of({**REPLACED, "after": {"cards": {"SXM6": {**NEW, "inforom": "G520.0200.00.04"}}}})
+    report = of({**REPLACED, "after": {"gpus": {"SXM6": {**NEW, "inforom": "G520.0200.00.04"}}}})
     assert report.verdict == "warn"
     assert (
-        "change:SXM6: InfoROM G520.0200.00.04, where the other cards have G520.0200.00.05"
+        "change:SXM6: InfoROM G520.0200.00.04, where the other GPUs have G520.0200.00.05"
         in sentences(report)
     )
 
@@ -310,22 +310,22 @@ def test_another_inforom_only_warns() -> None:
 def test_a_fault_that_the_slot_had_before_is_the_slot_s_for_every_check_but_for_another_part_s() -> (
     None
 ):
-    narrow = {"cards": {"SXM6": {"width": 8}}}
+    narrow = {"gpus": {"SXM6": {"width": 8}}}
     report = of(
         {
             **EIGHT,
             "before": narrow,
-            "after": {"cards": {"SXM6": {**NEW, "width": 8}}},
+            "after": {"gpus": {"SXM6": {**NEW, "width": 8}}},
             "expect": ["gpu:SXM6"],
         }
     )
     assert findings(report)["swap.old_fault[change:SXM6]"] == "inspect"
     rows = [0, 8, 0, 1]
-    same_elsewhere = {"cards": {"SXM6": NEW, "SXM5": {"rows": rows}}}
+    same_elsewhere = {"gpus": {"SXM6": NEW, "SXM5": {"rows": rows}}}
     report = of(
         {
             **EIGHT,
-            "before": {"cards": {"SXM6": {"rows": rows}}},
+            "before": {"gpus": {"SXM6": {"rows": rows}}},
             "after": same_elsewhere,
             "expect": ["gpu:SXM6"],
         }
@@ -353,7 +353,7 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
         tmp_path,
         "SXM6: 1654000000907\nnic:mlx5_3: {serial: MT2333ZT00003, part_number: MCX75310AAS-NEAT}\n",
     )
-    report = alone({"cards": {"SXM6": NEW}}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
+    report = alone({"gpus": {"SXM6": NEW}}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
     assert (report.exit_code, [row["what"] for row in report.changes]) == (0, ["same", "same"])
     report = alone({}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.part_kind[change:SXM6]": "fix-config"}
@@ -361,7 +361,7 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
         "change:SXM6: serial 1654000000107, where the list of expected parts says 1654000000907"
         in sentences(report)
     )
-    worn = {"cards": {"SXM6": {**NEW, "rows": [0, 2, 0, 0]}}}
+    worn = {"gpus": {"SXM6": {**NEW, "rows": [0, 2, 0, 0]}}}
     report = alone(worn, comparing.Wish(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.wear[change:SXM6]": "inspect"}
     assert alone(worn, comparing.Wish((), expected_parts=file)).exit_code == 0
@@ -371,7 +371,7 @@ def test_a_part_of_the_list_that_is_not_there(tmp_path: Path) -> None:
     file = listing(tmp_path, '{"SXM6": "1654000000907"}', "list.json")
     report = alone({"gone": ["SXM6"]}, comparing.Wish(expected_parts=file))
     assert (
-        "change:SXM6: no card is here after the swap; before it was serial 1654000000907"
+        "change:SXM6: no GPU is here after the swap; before it was serial 1654000000907"
         in sentences(report)
     )
     assert report.exit_code == 40
@@ -413,9 +413,9 @@ def test_words_that_name_nothing(words: list[str], said: str) -> None:
     assert said in refused({**EIGHT, "expect": words})
 
 
-def test_a_word_that_names_two_cards() -> None:
+def test_a_word_that_names_two_gpus() -> None:
     same = dict.fromkeys(("serial",), "1654000000107")
-    twins = {"cards": {"SXM5": same}}
+    twins = {"gpus": {"SXM5": same}}
     assert "names SXM5 and SXM6: give a slot or an address" in refused(
         {**EIGHT, "before": twins, "expect": ["gpu:1654000000107"]}
     )
@@ -519,7 +519,7 @@ def test_a_list_of_firmware_is_taken_in_without_changing_the_recording(tmp_path:
     assert of(REPLACED).exit_code == 0
 
 
-def test_a_silkscreen_names_a_card(tmp_path: Path) -> None:
+def test_a_silkscreen_names_a_gpu(tmp_path: Path) -> None:
     profile = listing(tmp_path, "extends: h100-8x\ngpu: {slots: {SXM6: GPU 5}}\n", "site.yaml")
     assert of({**REPLACED, "profile": profile, "expect": ["gpu:GPU 5=replaced"]}).changes[0]
     assert "no such gpu" in refused(
@@ -537,7 +537,7 @@ def test_nothing_to_compare_with() -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    """A node before and after the right card was changed."""
+    """A node before and after the right GPU was changed."""
     story, paths = (
         STORIES["01-right-card"],
         (str(tmp_path / "before.json.gz"), str(tmp_path / "after.json.gz")),
@@ -628,7 +628,7 @@ def test_nothing_changed_is_said_and_everything_is_folded() -> None:
         [tray], verbosity=0
     )
     assert (
-        "compared with before.json.gz: every card is another one; expected to be replaced: tray=replaced\n"
+        "compared with before.json.gz: every GPU is another one; expected to be replaced: tray=replaced\n"
         in text([tray], verbosity=0)
     )
     assert "         gpu SXM1: serial 1654000000101 -> 1654000000801 (expected)\n" in text(

@@ -1,5 +1,5 @@
 """Evidence: what a failed node leaves in a folder, what NVIDIA's script may and may not do, who
-holds the cards.
+holds the GPUs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import Change
-from machine import Machine, card, finished, wait_for
+from machine import Machine, finished, gpu, wait_for
 from machine import call as key_of
 from program import Call
 
@@ -154,7 +154,7 @@ def test_a_signal_cuts_the_script_short_and_ends_nothing_else(tool: Tool, place:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-# Who holds the cards
+# Who holds the GPUs
 
 
 def process(
@@ -308,7 +308,7 @@ def test_a_failed_run_leaves_its_evidence(
     eight: Machine, tool: Tool, place: Path, call: Call
 ) -> None:
     path = tool(WORKS)
-    eight.nvml({card(A): Change(code=15)})
+    eight.nvml({gpu(A): Change(code=15)})
     done = eight.run("--collect-on-fail", str(place), env={"PATH": path})
     assert done.verdict[:2] == (30, "reboot")
     folder = only_folder(place)
@@ -330,7 +330,7 @@ def test_a_bad_script_costs_neither_the_verdict_nor_the_rest(
     eight: Machine, tool: Tool, place: Path, body: str, error: str
 ) -> None:
     path = tool(body)
-    eight.nvml({card(A): Change(code=15)})
+    eight.nvml({gpu(A): Change(code=15)})
     done = eight.run("--collect-on-fail", str(place), "--deadline", "15", env={"PATH": path})
     assert done.code == 30
     rows = json.loads((only_folder(place) / "MANIFEST.json").read_text("utf-8"))["files"]
@@ -342,7 +342,7 @@ def test_a_signal_while_it_collects_finishes_the_folder(
     eight: Machine, tool: Tool, place: Path
 ) -> None:
     path = tool(f"touch '{place.parent}/begun'\n{HANGS}")
-    eight.nvml({card(A): Change(code=15)})
+    eight.nvml({gpu(A): Change(code=15)})
     env = {**eight.env(), "PATH": path}
     with eight.start(
         eight.command("run", "--output", "/dev/null", "--collect-on-fail", str(place)), env
@@ -366,7 +366,7 @@ def test_a_pass_leaves_nothing(eight: Machine, tool: Tool, place: Path) -> None:
 
 def test_a_folder_that_goes_away_does_not_cost_the_verdict(eight: Machine, place: Path) -> None:
     """It is there when the run begins, and gone when the report is out."""
-    eight.nvml({card(A): Change(code=15), key_of("EccMode", B): Change(delay_ms=1500)})
+    eight.nvml({gpu(A): Change(code=15), key_of("EccMode", B): Change(delay_ms=1500)})
     env = eight.env("init=10,call=10,host=5")
     with eight.start(
         eight.command("run", "--output", "/dev/null", "--collect-on-fail", str(place)), env

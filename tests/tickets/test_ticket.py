@@ -124,7 +124,7 @@ def test_no_ticket_where_nothing_failed() -> None:
         ticket.build(warned, "SXM7", *BLANK)
 
 
-def test_a_lost_card_s_serial_is_looked_for_elsewhere() -> None:
+def test_a_lost_gpu_s_serial_is_looked_for_elsewhere() -> None:
     told = ticket.build(broken(), "0000:00:07.0", *BLANK)
     assert told["part"]["serial"] is None
     assert (
@@ -133,14 +133,14 @@ def test_a_lost_card_s_serial_is_looked_for_elsewhere() -> None:
     )
 
 
-def test_a_card_that_is_gone_makes_a_ticket_for_the_node() -> None:
+def test_a_gpu_that_is_gone_makes_a_ticket_for_the_node() -> None:
     told = ticket.build(fault("card-gone-from-pci"), "", *BLANK)
     assert (told["subject"], told["action"], told["part"]) == ("node", "power-cycle", None)
     assert told["findings"][0]["policy"]["key"] == "inventory"
     assert "\nPart\n" not in ticket.render(told, "text")
 
 
-def test_the_xid_of_a_card_that_is_gone_goes_to_its_address() -> None:
+def test_the_xid_of_a_gpu_that_is_gone_goes_to_its_address() -> None:
     told = ticket.build(fault("xid-on-a-card-that-is-gone"), "0000:00:09.0", *BLANK)
     assert (told["subject"], told["action"]) == ("gpu:0000:00:09.0", "reboot")
     assert told["part"]["serial"] is None
@@ -205,7 +205,7 @@ TIMELINE: list[dict[str, Any]] = [
 def test_the_timeline_tells_what_was_tried() -> None:
     told = ticket.build(broken(), "SXM7", TIMELINE, None, [])
     assert [row["at"][11:13] for row in told["timeline"]] == ["19", "20", "21", "22"], (
-        "in order, and not those of another card"
+        "in order, and not those of another GPU"
     )
     assert told["timeline"][-1]["text"] == "known already", (
         "what the archive tells is not told twice"

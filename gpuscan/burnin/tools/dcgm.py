@@ -1,4 +1,4 @@
-"""The JSON of `dcgmi diag -j`, of DCGM 3 and 4: what each test said of each card, and what its
+"""The JSON of `dcgmi diag -j`, of DCGM 3 and 4: what each test said of each GPU, and what its
 error codes ask for.
 """
 
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 def parse(output: Output) -> list[BurnTest]:
-    """Make the records: one a card (or other entity) where a test did not end alike on all of them,
+    """Make the records: one a GPU (or other entity) where a test did not end alike on all of them,
     else one a test.
 
     Raises ValueError (or what else broken JSON leads to) where there is no result in the output.
@@ -129,7 +129,7 @@ def _test(output: Output, test: dict[str, Any], serials: dict[str, str]) -> list
     if whole is not None and (worst is None or _weight(whole) > _weight(worst) or whole.action):
         found[("", "")] = max(
             found.get(("", ""), whole), whole, key=_weight
-        )  # with what is wrong on no card in particular
+        )  # with what is wrong on no GPU in particular
     if not found:
         raise ValueError("it has no result")
     if len({_weight(one) for one in found.values()}) == 1 and _weight(
@@ -143,14 +143,14 @@ def _record(
     output: Output, name: str, entity: tuple[str, str], said: Outcome, serials: dict[str, str]
 ) -> BurnTest:
     group, id_ = entity
-    gpu = _card(output, id_, serials) if group == "GPU" else None
+    gpu = _gpu(output, id_, serials) if group == "GPU" else None
     part = name if gpu is not None else f"{name} {group} {id_}".strip()
     return record(output, part, gpu, **said._asdict())
 
 
-def _card(output: Output, id_: str, serials: dict[str, str]) -> Gpu | None:
-    """Return the card of one of DCGM's ids: by its serial number, else as NVML's index, which a
-    lost card may shift.
+def _gpu(output: Output, id_: str, serials: dict[str, str]) -> Gpu | None:
+    """Return the GPU of one of DCGM's ids: by its serial number, else as NVML's index, which a
+    lost GPU may shift.
     """
     serial = serials.get(id_)
     named = [gpu for gpu in output.gpus if not is_unread(gpu.serial) and gpu.serial == serial]
@@ -168,7 +168,7 @@ def _entities(result: dict[str, Any]) -> list[tuple[str, str]]:
     if type(told) is int and (told < 0 or len(result.get("warnings") or ()) > 1):
         return [
             ("", "")
-            # DCGM 3 has one result of all cards for its software tests, and the number is the last
+            # DCGM 3 has one result of all GPUs for its software tests, and the number is the last
             # error's
         ]
     return [("GPU", id_.strip()) for id_ in str(told).split(",") if id_.strip()] or [("", "")]

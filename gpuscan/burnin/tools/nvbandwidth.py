@@ -19,10 +19,10 @@ from gpuscan.burnin.tools.output import (
 from gpuscan.model.burnin import BurnTest, Rate
 from gpuscan.pci import PCI, pci_address
 
-NOT_RUN = ("waived", "not found")  # needs more cards, or is unknown to this build
+NOT_RUN = ("waived", "not found")  # needs more GPUs, or is unknown to this build
 # what it says of data that arrived wrong, in its JSON or before; it ends there
 CORRUPT = "Invalid value when checking the pattern"
-TO_CARD, TO_HOST = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
+TO_GPU, TO_HOST = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
 BOTH = ("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce")
 ONE_WAY = ("device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")
 PEERS_BOTH = (
@@ -33,7 +33,7 @@ LOCAL = "device_local_copy"
 
 
 class Cell(NamedTuple):
-    """A rate in GB/s, and whose: card, or cards of row and column."""
+    """A rate in GB/s, and whose: GPU, or GPUs of row and column."""
 
     gbps: float
     whose: str
@@ -84,7 +84,7 @@ def _safely(output: Output, case: Any, cases: list[dict[str, Any]], names: list[
 
 
 def _names(output: Output, root: dict[str, Any]) -> list[str]:
-    """Return the cards' labels in its order: by the addresses that it lists, else NVML's, which
+    """Return the GPUs' labels in its order: by the addresses that it lists, else NVML's, which
     CUDA was told to follow.
     """
     listed = [re.search(PCI, str(line)) for line in root.get("GPU Device list") or ()]
@@ -144,10 +144,10 @@ def _rate(
     is the total.
     """
     name = case["name"]
-    if name in (TO_CARD, TO_HOST):
+    if name in (TO_GPU, TO_HOST):
         cells, label = (
             _cells(case, names),
-            "pcie_to_card_gbps" if name == TO_CARD else "pcie_to_host_gbps",
+            "pcie_to_card_gbps" if name == TO_GPU else "pcie_to_host_gbps",
         )
     elif name == BOTH[1]:
         other = [
@@ -178,7 +178,7 @@ def _rate(
 
 
 def _cells(case: dict[str, Any], names: list[str]) -> list[Cell]:
-    """Return the numbers of a table: one row, a column a card, or (the last of them) a square of
+    """Return the numbers of a table: one row, a column a GPU, or (the last of them) a square of
     pairs without its diagonal.
     """
     rows = [list(row) for row in case["bandwidth_matrix"]]

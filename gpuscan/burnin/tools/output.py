@@ -43,19 +43,19 @@ class Absent(ValueError):
 
 
 def record(output: Output, part: str = "", gpu: Gpu | None = None, **facts: Any) -> BurnTest:
-    """Make the record of one part of a run, on one card or the node: whatever *facts* does not
+    """Make the record of one part of a run, on one GPU or the node: whatever *facts* does not
     give was not recorded.
     """
-    card = gpu.label if gpu is not None else "node"
+    label = gpu.label if gpu is not None else "node"
     untold = output.unread(
         "not-recorded", f"{output.key.split()[0].removeprefix('run:')} does not tell it"
     )
     known: dict[str, Any] = dict.fromkeys(BurnTest._fields, untold)
     known |= {
-        "label": " ".join(filter(None, (card, output.name, part))),
+        "label": " ".join(filter(None, (label, output.name, part))),
         "address": gpu.address if gpu is not None else "",
         "kind": "tool",
-        "card": card,
+        "gpu": label,
         "to": "",
         "hot": False,
         "seconds": output.seconds,
@@ -72,7 +72,7 @@ def lacking(output: Output, lack: Any) -> BurnTest:
     facts = [
         name
         for name in BurnTest._fields
-        if name not in ("label", "address", "kind", "card", "to", "hot", *names)
+        if name not in ("label", "address", "kind", "gpu", "to", "hot", *names)
     ]
     return record(output, **dict.fromkeys((*facts, *names), lack))
 
@@ -110,7 +110,7 @@ def last_words(output: Output) -> str:
 
 
 def by_index(output: Output, index: int) -> Gpu | None:
-    """Return the card of an NVML index, nothing where no card is known by it."""
+    """Return the GPU of an NVML index, nothing where no GPU is known by it."""
     return next(
         (gpu for gpu in output.gpus if not is_unread(gpu.nvml_index) and gpu.nvml_index == index),
         None,

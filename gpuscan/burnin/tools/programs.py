@@ -51,21 +51,21 @@ PARSERS: dict[
     "ib_write_lat": ("ib_write_lat", tooltext.write_lat),
 }
 BOTH = ("medium", "long")
-# times: DCGM's documented 2 and 15 minutes, of which AWS reports 10 and 45 for eight cards; the
+# times: DCGM's documented 2 and 15 minutes, of which AWS reports 10 and 45 for eight GPUs; the
 # others as asked for
 KNOWN = (
     _Known(("quick",), "dcgmi diag -r 1 -j", 10, 60),
     _Known(("medium",), "dcgmi diag -r 2 -j", 150, 660),
     _Known(("long",), "dcgmi diag -r 3 -j", 900, 3600),
     _Known(BOTH, "nvbandwidth -j", 90, 600),
-    _Known(BOTH, "all_reduce_perf -b 1G -e 1G -f 2 -g {cards} -c 1", 20, 120),
+    _Known(BOTH, "all_reduce_perf -b 1G -e 1G -f 2 -g {gpus} -c 1", 20, 120),
     _Known(BOTH, "ib_write_bw -d {hca} -F --report_gbits -s 1048576 -D 5 loopback", 7, 30),
     _Known(BOTH, "ib_write_lat -d {hca} -F -s 8 -n 10000 loopback", 3, 30),
     _Known(("long",), "gpu_burn -m 90% -tc 300", 315, 420),
 )
 
 
-def wanted(level: str, cards: int, hcas: Sequence[str], left_s: float) -> list[Tool]:
+def wanted(level: str, gpus: int, hcas: Sequence[str], left_s: float) -> list[Tool]:
     """Return the runs that a level asks for, in their order; what usually takes longer than is left
     of *left_s* is left out.
 
@@ -74,12 +74,12 @@ def wanted(level: str, cards: int, hcas: Sequence[str], left_s: float) -> list[T
     """
     tools = []
     for known in KNOWN:
-        if level not in known.levels or ("{cards}" in known.command and cards < 2):
+        if level not in known.levels or ("{gpus}" in known.command and gpus < 2):
             continue
         for hca in hcas if "{hca}" in known.command else ("",):
             if known.usual_s > left_s:
                 continue
-            key = f"run:{known.command.format(cards=cards, hca=hca)}"
+            key = f"run:{known.command.format(gpus=gpus, hca=hca)}"
             tools.append(Tool(_parser(key)[0], key, min(known.limit_s, left_s), known.usual_s))
             left_s -= known.usual_s
     return tools
@@ -106,12 +106,12 @@ def keyed(
     A program that is not on PATH, gave no answer, or printed what makes no sense has one record,
     each fact of which is the reason; nothing that it may have said counts as passed then.
     """
-    cards = () if is_unread(gpus) else tuple(gpus)
+    known = () if is_unread(gpus) else tuple(gpus)
     records = [
         (key, made)
         for key in dict.fromkeys([*asked, *recording.keys()])
         if is_tool(key)
-        for made in _made(recording, key, cards)
+        for made in _made(recording, key, known)
     ]
     seen: Counter[str] = Counter()
     distinct = []
@@ -128,7 +128,7 @@ def _parser(key: str) -> tuple[str, Callable[[Output], list[BurnTest]]]:
     return next(found for begins, found in PARSERS.items() if key.startswith(f"run:{begins}"))
 
 
-def _made(recording: Recording, key: str, cards: tuple[Gpu, ...]) -> list[BurnTest]:
+def _made(recording: Recording, key: str, gpus: tuple[Gpu, ...]) -> list[BurnTest]:
     name, parse = _parser(key)
     seconds = sum(reading.ms for reading in recording.all(key)[-1:]) / 1000
     value: Any = (
@@ -136,7 +136,7 @@ def _made(recording: Recording, key: str, cards: tuple[Gpu, ...]) -> list[BurnTe
         if key in recording
         else Unread(key, "blocked-behind", "not run: the burn-in ended before")
     )
-    output = Output(key, name, "", "", 0, seconds, cards)
+    output = Output(key, name, "", "", 0, seconds, gpus)
     if is_unread(value):
         return [lacking(output, _lack(value))]
     try:

@@ -76,7 +76,7 @@ def program(tool_key: str) -> str | None:
 
 
 def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
-    chosen = source.whole_cards(os.environ if given is None else given)
+    chosen = source.whole_gpus(os.environ if given is None else given)
     chosen.setdefault(
         "NCCL_NVLS_ENABLE", "0"
     )  # as in our own test: multicast can harm a host that others share

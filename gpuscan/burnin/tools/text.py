@@ -1,4 +1,4 @@
-"""What nccl-tests, gpu-burn and perftest print as text: a table, a line a card, a last row."""
+"""What nccl-tests, gpu-burn and perftest print as text: a table, a line a GPU, a last row."""
 
 import math
 import re
@@ -12,7 +12,7 @@ CHECKED = re.compile(
     r"^#\s+size\s.*\bbusbw\s+(#wrong|error)", re.MULTILINE
 )  # the latter is a deviation, before 2022
 RANK = re.compile(r"^#\s*Rank\s+\d+\b.*\bdevice\b", re.MULTILINE)
-CARD = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$", re.MULTILINE)
+GPU = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$", re.MULTILINE)
 TESTED = re.compile(r"^Tested (\d+) GPUs?:", re.MULTILINE)
 PROGRESS = re.compile(r"proc'd: (.*?)\s+errors: (.*?)\s+temps:")
 
@@ -22,7 +22,7 @@ def nccl(output: Output) -> list[BurnTest]:
     the largest size.
 
     Raises ValueError where its table or its end lacks, or it ran on other than the wanted number of
-    cards.
+    GPUs.
     """
     ranks = int(output.key.split(" -g ")[1].split()[0])
     bounds = BOUNDS.search(output.stdout)
@@ -38,7 +38,7 @@ def nccl(output: Output) -> list[BurnTest]:
         raise ValueError("its table does not tell what was wrong")
     if len(RANK.findall(output.stdout)) != ranks:
         raise ValueError(
-            f"it did not run on {ranks} cards, but on {len(RANK.findall(output.stdout))}"
+            f"it did not run on {ranks} GPUs, but on {len(RANK.findall(output.stdout))}"
         )
     if re.search(r"\bvalidation: 0\b", output.stdout):
         raise ValueError("it compared nothing")
@@ -51,7 +51,7 @@ def nccl(output: Output) -> list[BurnTest]:
         output,
         ended="failed" if failed else "ran",
         text=f"{wrong} values are out of bounds" if failed else "",
-        what="sums of an all-reduce, on each card",
+        what="sums of an all-reduce, on each GPU",
         operations=2 * sum(int(row[1]) for row in rows),
         mismatches=max(wrong, int(failed)),
         rates=(rate(output, f"all-reduce any {ranks} {_size(int(largest[0]))}", [best]),),
@@ -82,14 +82,14 @@ def _size(size: int) -> str:
 
 
 def gpu_burn(output: Output) -> list[BurnTest]:
-    """Make one record a card of `gpu_burn`; raises ValueError where it does not end with a line for
-    each card.
+    """Make one record a GPU of `gpu_burn`; raises ValueError where it does not end with a line for
+    each GPU.
 
-    Its exit code tells nothing. A card that died at work is FAULTY or OK by chance, and one that
+    Its exit code tells nothing. A GPU that died at work is FAULTY or OK by chance, and one that
     multiplied nothing is OK.
     """
     end = TESTED.search(output.stdout)
-    lines = [] if end is None else CARD.findall(output.stdout, end.end())
+    lines = [] if end is None else GPU.findall(output.stdout, end.end())
     if end is None or len(lines) != int(end[1]) or not lines or output.exit_code < 0:
         raise ValueError(f"it did not come to its end ({last_words(output)})")
     shown = PROGRESS.findall(output.stdout.replace("\r", "\n"))
@@ -109,12 +109,12 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
     facts: dict[str, Any] = {"what": "matrix products", "operations": products}
     if died or word == "FAULTY" or any(counts):
         seen = f" after {wrong} wrong elements" if wrong > 0 else ""  # too many turn negative
-        text = "its work on this card died" if died else f"gpu_burn calls the card {word}{seen}"
+        text = "its work on this GPU died" if died else f"gpu_burn calls the GPU {word}{seen}"
         facts |= {"ended": "failed", "text": text} | ({"mismatches": wrong} if wrong > 0 else {})
     elif products <= 0:
         facts = {
             "ended": output.unread(
-                "garbled", "gpu_burn calls the card OK, and shows no work that it did"
+                "garbled", "gpu_burn calls the GPU OK, and shows no work that it did"
             )
         }
     else:
@@ -127,7 +127,7 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
 
 
 def _column(shown: list[str], index: int, pattern: str) -> list[tuple[int, str]]:
-    """Return what the lines of progress say of one card, in their order: a count, and what stands
+    """Return what the lines of progress say of one GPU, in their order: a count, and what stands
     with it.
     """
     cells = [

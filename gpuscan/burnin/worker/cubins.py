@@ -1,4 +1,4 @@
-"""The compiled kernels that come with the package: which of them a card runs."""
+"""The compiled kernels that come with the package: which of them a GPU runs."""
 
 import json
 import zipfile
@@ -36,7 +36,7 @@ def manifest() -> dict[str, Any]:
 
 
 def architecture(capability: tuple[int, int]) -> str:
-    """Return the architecture whose code runs on a card of this compute capability, or `compute_89`
+    """Return the architecture whose code runs on a GPU of this compute capability, or `compute_89`
     for newer ones.
 
     A cubin runs on its own major version from its minor version upwards; one with an `a` only on

@@ -1,11 +1,11 @@
-"""Finding wrong words on a card, and the proof that they would be found: a flip injected into the
+"""Finding wrong words on a GPU, and the proof that they would be found: a flip injected into the
 buffer that is read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.worker.driver import Card
+from gpuscan.burnin.worker.driver import CudaGpu
 from gpuscan.burnin.worker.words import MASK, PATTERNS
 
 KEPT = 32  # wrong words that are told one by one
@@ -20,24 +20,24 @@ class Found(NamedTuple):
 
 
 class Detector:
-    """Counts wrong words of one card's memory; starts passes without waiting, and tells at
+    """Counts wrong words of one GPU's memory; starts passes without waiting, and tells at
     `found`.
     """
 
-    def __init__(self, card: Card) -> None:
-        self.card = card
-        self._at = card.take(8 * (1 + 4 * KEPT))
+    def __init__(self, gpu: CudaGpu) -> None:
+        self.gpu = gpu
+        self._at = gpu.take(8 * (1 + 4 * KEPT))
         self.clear()
 
     def clear(self) -> None:
         """Forget what was found."""
-        self.card.zero(self._at, 8 * (1 + 4 * KEPT))
+        self.gpu.zero(self._at, 8 * (1 + 4 * KEPT))
 
     def fill(self, at: int, words: int, pattern: str, seed: int = 0, offset: int = 0) -> None:
         """Start to write a pattern; index 0 of the buffer is *offset* of the pattern. Words are a
         multiple of 16.
         """
-        self.card.launch(
+        self.gpu.launch(
             "fill-words",
             blocks(words),
             buffer=at,
@@ -62,13 +62,13 @@ class Detector:
         """
         name = "check-step" if step else "check-read"
         pattern_of = {"kind": PATTERNS[pattern], "seed": seed, "offset": offset, "flip": flip}
-        self.card.launch(
+        self.gpu.launch(
             name, blocks(words), buffer=at, words=words, found=self._at, capacity=KEPT, **pattern_of
         )
 
     def compare(self, at: int, right: int, words: int) -> None:
         """Start to compare a buffer with another one that is right."""
-        self.card.launch(
+        self.gpu.launch(
             "compare-words",
             blocks(words),
             buffer=at,
@@ -80,19 +80,19 @@ class Detector:
 
     def digest(self, at: int, words: int) -> int:
         """Return the hash of a buffer."""
-        self.card.zero(self._at, 8)
-        self.card.launch("digest-words", blocks(words), buffer=at, words=words, total=self._at)
-        (total,) = self.card.words(self._at, 1)
+        self.gpu.zero(self._at, 8)
+        self.gpu.launch("digest-words", blocks(words), buffer=at, words=words, total=self._at)
+        (total,) = self.gpu.words(self._at, 1)
         self.clear()
         return total
 
     def flip(self, at: int, word: int, bit: int) -> None:
         """Inject a fault."""
-        self.card.launch("flip-words", 1, buffer=at, index=word, bit=bit)
+        self.gpu.launch("flip-words", 1, buffer=at, index=word, bit=bit)
 
     def found(self) -> Found:
         """Wait, return what was found since the last time, and forget it."""
-        count, *rows = self.card.words(self._at, 1 + 4 * KEPT)
+        count, *rows = self.gpu.words(self._at, 1 + 4 * KEPT)
         first = [row(*rows[at : at + 4]) for at in range(0, 4 * min(count, KEPT), 4)]
         self.clear()
         return Found(count, first)
@@ -132,7 +132,7 @@ def proof(detector: Detector, at: int, words: int, look: Callable[[], Any]) -> d
     detector's pass.
 
     Returns the injected places and whether each was found at its address and with its bit, and gone
-    once flipped back; and what else was wrong at most: a card whose words are wrong already has not
+    once flipped back; and what else was wrong at most: a GPU whose words are wrong already has not
     made its detector deaf.
     """
     told, found, wrong = [], [], Found(0, [])

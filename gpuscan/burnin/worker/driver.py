@@ -1,4 +1,4 @@
-"""One card through NVIDIA's driver and nothing else: its context, memory, kernels, copies and
+"""One GPU through NVIDIA's driver and nothing else: its context, memory, kernels, copies and
 times, by `cuda-bindings`.
 """
 
@@ -14,7 +14,7 @@ from gpuscan.errors import GpuscanError
 
 NO_BINDING = f"cuda-bindings is not installed: {INSTALL}"
 NO_DRIVER = "no CUDA driver on this machine"
-HANG_S = 30.0  # no launch of ours takes a second: a card that has not finished by then is stuck
+HANG_S = 30.0  # no launch of ours takes a second: a GPU that has not finished by then is stuck
 FAREWELL_S = 3.0  # after a signal or an error: what runs then is short, or stuck
 PEER_ALREADY = "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
@@ -58,7 +58,7 @@ def start() -> Any:
     try:
         checked(cuda, "cuInit", 0)
     except CudaError as error:
-        if error.name in UNSTARTED:  # these speak of no card
+        if error.name in UNSTARTED:  # these speak of no GPU
             raise CudaError("NOT_STARTED", str(error), error.code) from error
         raise
     except RuntimeError as error:  # what the binding says where libcuda.so.1 is missing
@@ -85,12 +85,12 @@ def _error(cuda: Any, call: str, status: Any) -> CudaError:
                 (found.decode(), text) if attribute == "cuGetErrorName" else (name, found.decode())
             )
     if name == "CUDA_ERROR_NO_DEVICE":
-        return CudaError(name, f"the CUDA driver finds no card ({call}: {name})", int(status))
+        return CudaError(name, f"the CUDA driver finds no GPU ({call}: {name})", int(status))
     return CudaError(name, f"{call}: {name}: {text}", int(status))
 
 
-class Card:
-    """One card, open in this process; frees all that it gave when it is closed.
+class CudaGpu:
+    """One GPU, open in this process; frees all that it gave when it is closed.
 
     Addresses are plain integers, sizes bytes, times seconds. Every call may raise CudaError.
     """
@@ -120,7 +120,7 @@ class Card:
         self.call("cuCtxSetCurrent", self.context)
         self.stream = self.call("cuStreamCreate", 1)  # 1: does not wait for the default stream
 
-    def __enter__(self) -> "Card":
+    def __enter__(self) -> "CudaGpu":
         return self
 
     def __exit__(
@@ -136,7 +136,7 @@ class Card:
         return int(checked(self.cuda, "cuDeviceGetAttribute", attribute, self.device))
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Make a driver call in this card's context."""
+        """Make a driver call in this GPU's context."""
         if name != "cuCtxSetCurrent":
             checked(self.cuda, "cuCtxSetCurrent", self.context)
         return checked(self.cuda, name, *arguments)
@@ -147,7 +147,7 @@ class Card:
         return int(free), int(total)
 
     def take(self, size: int, host: bool = False) -> int:
-        """Take memory of the card, or pinned memory of the host."""
+        """Take memory of the GPU, or pinned memory of the host."""
         given = (
             self.call("cuMemHostAlloc", size, 1) if host else self.call("cuMemAlloc", size)
         )  # 1: pinned for every context
@@ -161,7 +161,7 @@ class Card:
             self.call(self._taken.pop(address), address)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a kernel of this name (`persistent-bf16`) for this card."""
+        """Tell whether there is a kernel of this name (`persistent-bf16`) for this GPU."""
         return name in cubins.names(self.arch)
 
     def kernel(self, name: str) -> Kernel:
@@ -180,7 +180,7 @@ class Card:
         return self._kernels[name]
 
     def launch(self, name: str, blocks: int, **arguments: int) -> None:
-        """Start a kernel on this card's stream; arguments by the names in its source."""
+        """Start a kernel on this GPU's stream; arguments by the names in its source."""
         function, code = self.kernel(name)
         hidden = self._scratch_for(code.scratch_bytes * blocks) if code.scratch_bytes else 0
         values = array(
@@ -201,7 +201,7 @@ class Card:
         return self._scratch[0]
 
     def copy(self, target: int, source: int, size: int, stream: Any = None) -> None:
-        """Start a copy, in whatever direction the addresses say; pinned host memory, this card or
+        """Start a copy, in whatever direction the addresses say; pinned host memory, this GPU or
         another.
         """
         self.call("cuMemcpyAsync", target, source, size, stream or self.stream)
@@ -211,7 +211,7 @@ class Card:
         self.call("cuMemsetD8Async", address, byte, size, self.stream)
 
     def words(self, address: int, count: int) -> list[int]:
-        """Return 64-bit words of the card's memory, after all that was started has ended."""
+        """Return 64-bit words of the GPU's memory, after all that was started has ended."""
         self.wait()
         read = array("Q", bytes(8 * count))
         self.call("cuMemcpyDtoH", read.buffer_info()[0], address, 8 * count)
@@ -240,7 +240,7 @@ class Card:
         self.call("cuEventDestroy", event)
 
     def wait_for(self, event: Any, limit_s: float | None = None) -> None:
-        """Wait for an event by asking, so that a signal is not kept waiting by a stuck card;
+        """Wait for an event by asking, so that a signal is not kept waiting by a stuck GPU;
         CudaError HUNG after the limit.
         """
         limit_s = HANG_S if limit_s is None else limit_s
@@ -255,7 +255,7 @@ class Card:
             spent_s = time.monotonic() - began_s
             if spent_s > limit_s:
                 raise CudaError(
-                    HUNG, f"the card did not finish what was started within {limit_s:g} s"
+                    HUNG, f"the GPU did not finish what was started within {limit_s:g} s"
                 )
             time.sleep(min(0.001, spent_s / 20))
 
@@ -269,8 +269,8 @@ class Card:
             return False
         return True
 
-    def reaches(self, other: "Card") -> bool:
-        """Let this card read and write another one's memory; return whether it can (else copies go
+    def reaches(self, other: "CudaGpu") -> bool:
+        """Let this GPU read and write another one's memory; return whether it can (else copies go
         through the host).
         """
         if not int(checked(self.cuda, "cuDeviceCanAccessPeer", self.device, other.device)):
@@ -289,7 +289,7 @@ class Card:
         self.release(*list(self._taken))
 
     def close(self) -> None:
-        """Free all; what cannot be freed any more (the card is lost, a kernel failed) goes with
+        """Free all; what cannot be freed any more (the GPU is lost, a kernel failed) goes with
         the process.
         """
         steps = [(call, address) for address, call in self._taken.items()]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gpuscan.burnin.worker import cubins
 from gpuscan.burnin.worker.detecting import Detector, Found, blocks, proof
-from gpuscan.burnin.worker.driver import Card
+from gpuscan.burnin.worker.driver import CudaGpu
 from gpuscan.burnin.worker.lines import Outcome, Teller, judged
 from gpuscan.burnin.worker.words import PERIODS, RANGES
 
@@ -22,10 +22,10 @@ WIDTHS = {
     "fp64": (8, 8),
 }  # bytes: operand, result
 SIZE = 8192
-# times faster in fp32: cards that have fp64 for its own sake are 2, the others 32 or 64, half a
+# times faster in fp32: GPUs that have fp64 for its own sake are 2, the others 32 or 64, half a
 # minute a product
 SLOW_FP64 = 4
-BATCH_S = 0.25  # how long the card works between two looks
+BATCH_S = 0.25  # how long the GPU works between two looks
 
 
 class Shape(NamedTuple):
@@ -48,23 +48,23 @@ class Span(NamedTuple):
     pulse_s: float = 0.0
 
 
-def run(card: Card, teller: Teller, test: str, options: dict[str, Any]) -> Outcome:
+def run(gpu: CudaGpu, teller: Teller, test: str, options: dict[str, Any]) -> Outcome:
     """Run `gemm-exact` or `gemm-stress`: options dtype, seconds, pulse_s, size (of the cube),
     kernel (`persistent` or `tiled`).
     """
     dtype = options.get("dtype", "bf16")
     if dtype not in WIDTHS:
         return Outcome("unknown", f"no such type: {dtype}; known: {', '.join(WIDTHS)}")
-    if dtype == "fp64" and card.fp64_ratio > SLOW_FP64:
-        return Outcome("skip", f"{card.name} has no fast fp64: too slow to be a test")
+    if dtype == "fp64" and gpu.fp64_ratio > SLOW_FP64:
+        return Outcome("skip", f"{gpu.name} has no fast fp64: too slow to be a test")
     exact = test == "gemm-exact"
-    kernel = _kernel(card, dtype, exact, options.get("kernel", ""))
+    kernel = _kernel(gpu, dtype, exact, options.get("kernel", ""))
     if not kernel:
-        return Outcome("skip", f"no {dtype} kernel for {card.name} ({card.arch})")
-    with shape(card, dtype, kernel, int(options.get("size", SIZE)), exact) as made:
+        return Outcome("skip", f"no {dtype} kernel for {gpu.name} ({gpu.arch})")
+    with shape(gpu, dtype, kernel, int(options.get("size", SIZE)), exact) as made:
         work = _exact if exact else _stress
         return work(
-            card,
+            gpu,
             teller,
             dtype,
             made,
@@ -72,17 +72,17 @@ def run(card: Card, teller: Teller, test: str, options: dict[str, Any]) -> Outco
         )
 
 
-def _kernel(card: Card, dtype: str, exact: bool, wanted: str) -> str:
+def _kernel(gpu: CudaGpu, dtype: str, exact: bool, wanted: str) -> str:
     suffix = "-exact" if exact and WIDTHS[dtype][1] == 2 else ""
     for kind in [wanted] if wanted else ["persistent", "tiled"]:
-        if card.has(f"{kind}-{dtype}{suffix}"):
+        if gpu.has(f"{kind}-{dtype}{suffix}"):
             return f"{kind}-{dtype}{suffix}"
     return ""
 
 
 @contextmanager
-def shape(card: Card, dtype: str, kernel: str, size: int, exact: bool) -> Iterator[Shape]:
-    """Make the operands on the card, and free them in the end."""
+def shape(gpu: CudaGpu, dtype: str, kernel: str, size: int, exact: bool) -> Iterator[Shape]:
+    """Make the operands on the GPU, and free them in the end."""
     width, result = WIDTHS[dtype]
     numbers = RANGES[dtype]
     taken = []
@@ -90,27 +90,27 @@ def shape(card: Card, dtype: str, kernel: str, size: int, exact: bool) -> Iterat
         (numbers.low_a, numbers.count_a, PERIODS[0], 1),
         (numbers.low_b, numbers.count_b, PERIODS[1], 2),
     ):
-        taken.append(card.take(size * size * width))
+        taken.append(gpu.take(size * size * width))
         exactly = {"columns": size, "period": period, "low": low, "span": span, "seed": seed}
         name = f"operand-{dtype}-exact" if exact else f"operand-{dtype}"
-        card.launch(name, blocks(size * size), target=taken[-1], elements=size * size, **exactly)
+        gpu.launch(name, blocks(size * size), target=taken[-1], elements=size * size, **exactly)
     result_bytes = size * size * (max(result, 4) if exact else result)
     yield Shape(kernel, size, taken[0], taken[1], result_bytes, result_bytes // 8)
-    card.wait()
-    card.release(*taken)
+    gpu.wait()
+    gpu.release(*taken)
 
 
-def multiply(card: Card, made: Shape, target: int) -> None:
+def multiply(gpu: CudaGpu, made: Shape, target: int) -> None:
     """Start one multiplication."""
-    code = card.kernel(made.kernel).code
+    code = gpu.kernel(made.kernel).code
     tiles = (made.size // code.constants["TM"]) * (made.size // code.constants["TN"])
-    count = min(tiles, card.multiprocessors) if made.kernel.startswith("persistent") else tiles
-    card.launch(
+    count = min(tiles, gpu.multiprocessors) if made.kernel.startswith("persistent") else tiles
+    gpu.launch(
         made.kernel, count, a=made.a, b=made.b, c=target, m=made.size, n=made.size, k=made.size
     )
 
 
-def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
+def _exact(gpu: CudaGpu, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
     """Hash the first result against the constant from a CPU; then each further one bitwise against
     the first.
     """
@@ -118,12 +118,12 @@ def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> O
     golden = cubins.manifest()["golden"].get(key)
     if golden is None:
         return Outcome("unknown", f"no golden hash for {key}")
-    detector, first = Detector(card), _first(card, made)
+    detector, first = Detector(gpu), _first(gpu, made)
     got = f"{detector.digest(first, made.words):016x}"
     detector.flip(first, made.words // 3, 5)
     hash_proven = f"{detector.digest(first, made.words):016x}" != got
     detector.flip(first, made.words // 3, 5)
-    outcome = _repeat(card, teller, detector, made, first, span, {"golden": golden, "got": got})
+    outcome = _repeat(gpu, teller, detector, made, first, span, {"golden": golden, "got": got})
     if not hash_proven:
         return outcome._replace(
             status="unknown",
@@ -135,27 +135,27 @@ def _exact(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> O
     return outcome
 
 
-def _stress(card: Card, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
-    """Keep the card at its limit; the first result's hash is told, so that cards can be compared
+def _stress(gpu: CudaGpu, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
+    """Keep the GPU at its limit; the first result's hash is told, so that GPUs can be compared
     with each other.
     """
-    detector, first = Detector(card), _first(card, made)
+    detector, first = Detector(gpu), _first(gpu, made)
     got = f"{detector.digest(first, made.words):016x}"
-    return _repeat(card, teller, detector, made, first, span, {"got": got})
+    return _repeat(gpu, teller, detector, made, first, span, {"got": got})
 
 
-def _first(card: Card, made: Shape) -> int:
+def _first(gpu: CudaGpu, made: Shape) -> int:
     """Multiply into memory of its own, in which an earlier test may have left the very same
     product.
     """
-    target = card.take(made.result_bytes)
-    card.zero(target, made.result_bytes)
-    multiply(card, made, target)
+    target = gpu.take(made.result_bytes)
+    gpu.zero(target, made.result_bytes)
+    multiply(gpu, made, target)
     return target
 
 
 def _repeat(
-    card: Card,
+    gpu: CudaGpu,
     teller: Teller,
     detector: Detector,
     made: Shape,
@@ -166,8 +166,8 @@ def _repeat(
     """Multiply again and again for so long, each result compared with the first one; rates are of
     the multiplication alone.
     """
-    target = card.take(made.result_bytes)
-    card.copy(
+    target = gpu.take(made.result_bytes)
+    gpu.copy(
         target, first, made.result_bytes
     )  # so that the proof does not depend on what is to be proven
     proven = proof(
@@ -182,14 +182,14 @@ def _repeat(
         if span.pulse_s and time.monotonic() >= rests_s:
             _rest(teller, span.pulse_s)
             rests_s = time.monotonic() + span.pulse_s
-        spent_s = _batch(card, detector, made, first, target, batch)
+        spent_s = _batch(gpu, detector, made, first, target, batch)
         rates.append(2.0 * made.size**3 * batch / spent_s / 1e12)
         results += batch
         batch = max(2, min(1000, round(BATCH_S / (spent_s / batch))))
         found = detector.found()
         wrong = Found(wrong.wrong + found.wrong, (wrong.first + found.first)[:8])
         teller.tell("sample", tflops=round(rates[-1], 1), wrong=wrong.wrong)
-    card.release(target, first)
+    gpu.release(target, first)
     numbers = told | {
         "kernel": made.kernel,
         "size": made.size,
@@ -208,7 +208,7 @@ def _rest(teller: Teller, seconds: float) -> None:
 
 
 def _batch(
-    card: Card, detector: Detector, made: Shape, first: int, target: int, count: int
+    gpu: CudaGpu, detector: Detector, made: Shape, first: int, target: int, count: int
 ) -> float:
     """Return the time of *count* multiplications, without that of their comparisons.
 
@@ -217,12 +217,12 @@ def _batch(
     """
     marks = []
     for _ in range(count):
-        card.zero(target, made.result_bytes, 0xFF)
-        before = card.mark()
-        multiply(card, made, target)
-        marks.append((before, card.mark()))
+        gpu.zero(target, made.result_bytes, 0xFF)
+        before = gpu.mark()
+        multiply(gpu, made, target)
+        marks.append((before, gpu.mark()))
         detector.compare(target, first, made.words)
-    return sum(card.between_s(before, after) for before, after in marks)
+    return sum(gpu.between_s(before, after) for before, after in marks)
 
 
 def _median(values: list[float]) -> float:

@@ -20,7 +20,7 @@ TESTS = (
     "peer",
     "nccl",
     "hang",
-)  # hang: a drill of a stuck card, nothing else
+)  # hang: a drill of a stuck GPU, nothing else
 BEAT_S = 1.0
 KNOWN = {
     "": {"card", "tests", "more", "cpus"},
@@ -36,11 +36,11 @@ KNOWN = {
 
 
 class Plan(NamedTuple):
-    """What a worker is to do: the card's PCI address, the tests in their order, whether more come
+    """What a worker is to do: the GPU's PCI address, the tests in their order, whether more come
     line by line, its processors.
     """
 
-    card: str
+    gpu: str
     tests: list[dict[str, Any]]
     more: bool = False
     cpus: tuple[int, ...] = ()

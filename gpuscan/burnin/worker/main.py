@@ -1,8 +1,8 @@
-"""One process a card: reads a plan on standard input, runs its tests, prints a JSON line for each
+"""One process a GPU: reads a plan on standard input, runs its tests, prints a JSON line for each
 thing that happens.
 
 `python -m gpuscan.burnin.worker`. It frees what it took when it ends, also after SIGTERM or SIGINT,
-and never outlives a stuck card: where the card does not finish what was started, it says so and
+and never outlives a stuck GPU: where the GPU does not finish what was started, it says so and
 goes.
 """
 
@@ -14,14 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuscan.burnin.worker import cubins, gemm, memory, nccl, transfers
-from gpuscan.burnin.worker.driver import HUNG, Card, CudaError
+from gpuscan.burnin.worker.driver import HUNG, CudaError, CudaGpu
 from gpuscan.burnin.worker.lines import Outcome, Plan, Teller, one_more, plan
 from gpuscan.errors import GpuscanError
 
-STUCK = (
-    4  # exit code where the card did not finish: nothing was freed, that would wait for the card
-)
-# the context is lost with these, and our own kernels do not cause them: the card failed (CUDA
+STUCK = 4  # exit code where the GPU did not finish: nothing was freed, that would wait for the GPU
+# the context is lost with these, and our own kernels do not cause them: the GPU failed (CUDA
 # driver API, CUresult)
 FATAL = frozenset(
     {HUNG, "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_CONTAINED"}
@@ -49,7 +47,7 @@ class Stopped(Exception):
 def main() -> int:
     """Run the plan on standard input.
 
-    Exit code 0 when all of it ran, 2 for a bad plan, 3 where the card cannot be opened or is lost,
+    Exit code 0 when all of it ran, 2 for a bad plan, 3 where the GPU cannot be opened or is lost,
     4 where it is stuck.
     """
     teller = Teller()
@@ -60,10 +58,10 @@ def main() -> int:
         if todo.cpus:
             os.sched_setaffinity(
                 0, todo.cpus
-            )  # pinned memory then comes from the card's own NUMA node
-        with Card(todo.card) as card:
-            _hello(card, teller)
-            return _all(card, teller, todo)
+            )  # pinned memory then comes from the GPU's own NUMA node
+        with CudaGpu(todo.gpu) as gpu:
+            _hello(gpu, teller)
+            return _all(gpu, teller, todo)
     except Stopped as stopped:
         teller.tell("end", complete=False, reason=f"ended by {stopped}")
         return 128 + int(stopped.args[1])
@@ -79,32 +77,32 @@ def _stop(number: int, _frame: Any) -> None:
     raise Stopped(signal.Signals(number).name, number)
 
 
-def _hello(card: Card, teller: Teller) -> None:
-    free, total = card.free_memory()
+def _hello(gpu: CudaGpu, teller: Teller) -> None:
+    free, total = gpu.free_memory()
     made = cubins.manifest()
     teller.tell(
         "hello",
-        card=card.address,
-        name=card.name,
-        capability=list(card.capability),
-        multiprocessors=card.multiprocessors,
-        code=card.arch,
+        gpu=gpu.address,
+        name=gpu.name,
+        capability=list(gpu.capability),
+        multiprocessors=gpu.multiprocessors,
+        code=gpu.arch,
         free_mib=free >> 20,
         total_mib=total >> 20,
-        driver=int(card.call("cuDriverGetVersion")),
+        driver=int(gpu.call("cuDriverGetVersion")),
         engine=f"triton {made['triton']}, ptxas {made['ptxas']}",
     )
 
 
-def _all(card: Card, teller: Teller, todo: Plan) -> int:
-    """Run the tests in their order; a failure that leaves the card usable ends one test, any other
+def _all(gpu: CudaGpu, teller: Teller, todo: Plan) -> int:
+    """Run the tests in their order; a failure that leaves the GPU usable ends one test, any other
     ends the work.
     """
     for options in _tests(todo):
         teller.test = options["test"]
         began_s = time.monotonic()
         try:
-            outcome = _one(card, teller, options)
+            outcome = _one(gpu, teller, options)
         except CudaError as error:
             outcome = Outcome("fail" if error.name in FATAL else "unknown", str(error))
             _result(teller, options, outcome, began_s, {"name": error.name, "code": error.code})
@@ -112,7 +110,7 @@ def _all(card: Card, teller: Teller, todo: Plan) -> int:
                 os._exit(STUCK)
             if error.name in FATAL:
                 raise
-            card.free_all()
+            gpu.free_all()
             continue
         _result(teller, options, outcome, began_s, None)
     teller.test = ""
@@ -121,7 +119,7 @@ def _all(card: Card, teller: Teller, todo: Plan) -> int:
 
 
 def _tests(todo: Plan) -> Iterator[dict[str, Any]]:
-    """Yield the tests of the plan, then those that come line by line: so that all cards begin each
+    """Yield the tests of the plan, then those that come line by line: so that all GPUs begin each
     together.
     """
     yield from todo.tests
@@ -129,29 +127,29 @@ def _tests(todo: Plan) -> Iterator[dict[str, Any]]:
         yield one_more(line)
 
 
-def _one(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
+def _one(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     test = options["test"]
     teller.beat()
     if test.startswith("gemm"):
-        return gemm.run(card, teller, test, options)
+        return gemm.run(gpu, teller, test, options)
     if test == "memory":
-        return memory.run(card, teller, options)
+        return memory.run(gpu, teller, options)
     if test == "hang":
-        return _hang(card)
+        return _hang(gpu)
     return {
         "hbm": memory.bandwidth,
         "pcie": transfers.pcie,
         "peer": transfers.peer,
         "nccl": nccl.run,
-    }[test](card, teller, options)
+    }[test](gpu, teller, options)
 
 
-def _hang(card: Card) -> Outcome:
+def _hang(gpu: CudaGpu) -> Outcome:
     """Start what never ends, as a drill: the wait must give up and say so."""
-    flag = card.take(64)
-    card.zero(flag, 64)
-    card.launch("spin-words", 1, flag=flag)
-    card.wait()
+    flag = gpu.take(64)
+    gpu.zero(flag, 64)
+    gpu.launch("spin-words", 1, flag=flag)
+    gpu.wait()
     return Outcome("fail", "a kernel that never ends has ended")
 
 
@@ -172,4 +170,4 @@ if __name__ == "__main__":
     os.dup2(2, 1)  # what a library prints (NCCL does, where its user says so) is no line of ours
     os._exit(
         main()
-    )  # every line is written; what the driver does at exit would wait for a stuck card
+    )  # every line is written; what the driver does at exit would wait for a stuck GPU

@@ -5,14 +5,14 @@ from functools import partial
 from typing import Any
 
 from gpuscan.burnin.worker.detecting import Detector, Found, blocks, proof, together
-from gpuscan.burnin.worker.driver import OUT_OF_MEMORY, Card, CudaError
+from gpuscan.burnin.worker.driver import OUT_OF_MEMORY, CudaError, CudaGpu
 from gpuscan.burnin.worker.lines import Outcome, Teller, judged
 from gpuscan.burnin.worker.words import MASK
 
 Chunk = tuple[int, int]  # address, words
 FRACTION = 0.97  # of free memory; what is asked for at least is 0.95
 LEAST = 0.95
-# of the card's: the driver and a context take some hundred MiB; where others hold more, that is
+# of the GPU's: the driver and a context take some hundred MiB; where others hold more, that is
 # untested
 LEAST_OF_ALL = 0.9
 GRAIN = 1 << 21  # the driver's own page of 2 MiB
@@ -41,14 +41,14 @@ OTHERS = ("block-move", "fade")
 QUICK = ["address", "zeros", "ones", "0x55", "0xaa", "random"]
 
 
-def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
+def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     """Run `memory`: options patterns (names), passes, fraction of free memory, fade_s (how long
     `fade` leaves the words alone).
     """
-    free, total = card.free_memory()
-    chunks = _taken(card, float(options.get("fraction", FRACTION)))
+    free, total = gpu.free_memory()
+    chunks = _taken(gpu, float(options.get("fraction", FRACTION)))
     size = sum(8 * words for _, words in chunks)
-    detector = Detector(card)
+    detector = Detector(gpu)
     proven = _proven(detector, chunks)
     began_s = time.monotonic()
     wrong, checked = Found(0, []), 0
@@ -56,13 +56,13 @@ def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     for turn in range(int(options.get("passes", 1))):
         for name in options.get("patterns", QUICK):
             found, words = _pattern(
-                card, teller, detector, chunks, name, float(options.get("fade_s", 60))
+                gpu, teller, detector, chunks, name, float(options.get("fade_s", 60))
             )
             told[name] = told.get(name, 0) + found.wrong
             checked += words
             wrong = Found(wrong.wrong + found.wrong, (wrong.first + found.first)[:8])
             teller.tell("sample", pattern=name, turn=turn, wrong=found.wrong)
-    card.release(*(at for at, _ in chunks))
+    gpu.release(*(at for at, _ in chunks))
     numbers = {
         "tested_mib": size >> 20,
         "free_mib": free >> 20,
@@ -82,7 +82,7 @@ def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     )
     for least, whole, of in (
         (LEAST, free, "free memory"),
-        (LEAST_OF_ALL, total, "the card's memory"),
+        (LEAST_OF_ALL, total, "the GPU's memory"),
     ):
         if outcome.status == "pass" and size < least * whole and "fraction" not in options:
             return outcome._replace(
@@ -92,13 +92,13 @@ def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     return outcome
 
 
-def _taken(card: Card, fraction: float) -> list[Chunk]:
+def _taken(gpu: CudaGpu, fraction: float) -> list[Chunk]:
     """Take so much of free memory, in as few pieces as the driver grants."""
-    wanted = int(card.free_memory()[0] * fraction) // GRAIN * GRAIN
+    wanted = int(gpu.free_memory()[0] * fraction) // GRAIN * GRAIN
     piece, chunks = wanted, []
     while wanted >= GRAIN and piece >= 16 * GRAIN:
         try:
-            chunks.append((card.take(min(piece, wanted)), min(piece, wanted) // 8))
+            chunks.append((gpu.take(min(piece, wanted)), min(piece, wanted) // 8))
         except CudaError as error:
             if error.name != OUT_OF_MEMORY:
                 raise
@@ -107,7 +107,7 @@ def _taken(card: Card, fraction: float) -> list[Chunk]:
         wanted -= chunks[-1][1] * 8
     if not chunks:
         raise CudaError(
-            OUT_OF_MEMORY, f"the card has no {16 * GRAIN >> 20} MiB of free memory to test"
+            OUT_OF_MEMORY, f"the GPU has no {16 * GRAIN >> 20} MiB of free memory to test"
         )
     return chunks
 
@@ -123,13 +123,13 @@ def _proven(detector: Detector, chunks: list[Chunk]) -> dict[str, Any]:
 
 
 def _pattern(
-    card: Card, teller: Teller, detector: Detector, chunks: list[Chunk], name: str, fade_s: float
+    gpu: CudaGpu, teller: Teller, detector: Detector, chunks: list[Chunk], name: str, fade_s: float
 ) -> tuple[Found, int]:
     """Run one pattern over all chunks; return what was found and how many words were read."""
     teller.beat(pattern=name)
     if name == "block-move":
         for chunk in chunks:
-            _move(card, detector, *chunk)
+            _move(gpu, detector, *chunk)
         return detector.found(), sum(words for _, words in chunks)
     if name.startswith("moving-"):
         return _invert(teller, detector, chunks, name.removeprefix("moving-"))
@@ -137,7 +137,7 @@ def _pattern(
     for at, words in chunks:
         detector.fill(at, words, pattern, seed)
     if name == "fade":
-        _rest(card, teller, fade_s)
+        _rest(gpu, teller, fade_s)
     for at, words in chunks:
         detector.check(at, words, pattern, seed)
     return detector.found(), sum(words for _, words in chunks)
@@ -159,39 +159,39 @@ def _invert(
     return detector.found(), 3 * sum(words for _, words in chunks)
 
 
-def _move(card: Card, detector: Detector, at: int, words: int) -> None:
+def _move(gpu: CudaGpu, detector: Detector, at: int, words: int) -> None:
     """Move the first half to the second, compare, and move it back displaced by some words,
     compare again.
     """
     half = words // 2 // 16 * 16
     detector.fill(at, half, "random", 3)
-    card.launch("copy-words", blocks(half), target=at + 8 * half, buffer=at, words=half)
+    gpu.launch("copy-words", blocks(half), target=at + 8 * half, buffer=at, words=half)
     detector.check(at + 8 * half, half, "random", 3)
     kept = (half - MOVED) // 16 * 16
-    card.launch("copy-words", blocks(kept), target=at + 8 * MOVED, buffer=at + 8 * half, words=kept)
+    gpu.launch("copy-words", blocks(kept), target=at + 8 * MOVED, buffer=at + 8 * half, words=kept)
     detector.check(at + 8 * MOVED, kept, "random", 3)
     detector.check(at, MOVED // 16 * 16, "random", 3)
 
 
-def _rest(card: Card, teller: Teller, seconds: float) -> None:
+def _rest(gpu: CudaGpu, teller: Teller, seconds: float) -> None:
     """Leave the words alone for so long."""
-    card.wait()
+    gpu.wait()
     ends_s = time.monotonic() + seconds
     while (left_s := ends_s - time.monotonic()) > 0:
         time.sleep(min(0.5, left_s))
         teller.beat(pattern="fade")
 
 
-def bandwidth(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
+def bandwidth(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     """Run `hbm`: read, write, copy and triad of *mib* a buffer for *seconds* together; GB/s of
     traffic, median of the samples.
 
     What was copied is compared in the end.
     """
     words = int(float(options.get("mib", 2048)) * (1 << 17))
-    first, second, third = (card.take(8 * words) for _ in range(3))
-    detector = Detector(card)
-    total = card.take(64)
+    first, second, third = (gpu.take(8 * words) for _ in range(3))
+    detector = Detector(gpu)
+    total = gpu.take(64)
     detector.fill(first, words, "random", 7)
     detector.fill(third, words, "random", 8)
     detector.fill(second, words, "random", 7)
@@ -199,53 +199,53 @@ def bandwidth(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     ways = {
         "read": (
             1,
-            lambda: card.launch(
+            lambda: gpu.launch(
                 "read-words", blocks(words, READ_BLOCK), buffer=first, words=words, total=total
             ),
         ),
         "write": (1, lambda: detector.fill(second, words, "constant", 1)),
         "triad": (
             3,
-            lambda: card.launch(
+            lambda: gpu.launch(
                 "triad-words", blocks(words), target=second, buffer=first, other=third, words=words
             ),
         ),
         "copy": (
             2,
-            lambda: card.launch(
+            lambda: gpu.launch(
                 "copy-words", blocks(words), target=second, buffer=first, words=words
             ),
         ),
     }
     rates = {}
     for name, (traffic, start) in ways.items():
-        samples = repeated(card, teller, float(options.get("seconds", 2)) / len(ways), start)
+        samples = repeated(gpu, teller, float(options.get("seconds", 2)) / len(ways), start)
         rates[f"{name}_gbps"] = round(
             traffic * 8 * words / sorted(samples)[len(samples) // 2] / 1e9, 1
         )
         teller.tell("sample", **{f"{name}_gbps": rates[f"{name}_gbps"]})
     detector.check(second, words, "random", 7)
     detector.fill(second, words, "constant", 1)
-    card.launch(
+    gpu.launch(
         "copy-words", blocks(words), target=second, buffer=first, words=words
     )  # once more, to where nothing is right yet
     detector.check(second, words, "random", 7)
     found = detector.found()
-    card.release(first, second, third, total)
+    gpu.release(first, second, third, total)
     return judged(2 * words, "words copied", found.wrong, found.first, proven, **rates)
 
 
-def repeated(card: Card, teller: Teller, seconds: float, start: Any) -> list[float]:
+def repeated(gpu: CudaGpu, teller: Teller, seconds: float, start: Any) -> list[float]:
     """Start something again and again for so long, after a first time that does not count; return
     the times in seconds.
     """
     start()
-    card.wait()
+    gpu.wait()
     times: list[float] = []
     ends_s = time.monotonic() + seconds
     while time.monotonic() < ends_s or len(times) < 3:
-        before = card.mark()
+        before = gpu.mark()
         start()
-        times.append(card.between_s(before, card.mark()))
+        times.append(gpu.between_s(before, gpu.mark()))
         teller.beat()
     return times

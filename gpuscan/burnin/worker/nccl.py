@@ -1,4 +1,4 @@
-"""NCCL between the cards of this host: integers through each collective, every word compared, and
+"""NCCL between the GPUs of this host: integers through each collective, every word compared, and
 the bus bandwidth.
 """
 
@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.worker.detecting import Detector, blocks, proof, together
-from gpuscan.burnin.worker.driver import Card, CudaError
+from gpuscan.burnin.worker.driver import CudaError, CudaGpu
 from gpuscan.burnin.worker.lines import Outcome, Teller, judged
 
 UINT64, SUM = 5, 0  # ncclUint64, ncclSum
@@ -34,11 +34,11 @@ class NcclError(Exception):
 
 
 class Rank(NamedTuple):
-    """One card in a collective: its communicator, the buffers sent, received and expected, the
+    """One GPU in a collective: its communicator, the buffers sent, received and expected, the
     detector of what came.
     """
 
-    card: Card
+    gpu: CudaGpu
     comm: Any
     send: int
     receive: int
@@ -54,7 +54,7 @@ class Noted(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A collective's sizes in words: the whole, and each card's part of it."""
+    """A collective's sizes in words: the whole, and each GPU's part of it."""
 
     words: int
     part: int
@@ -82,8 +82,8 @@ def _candidates() -> Iterator[str]:
                 yield path
 
 
-def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
-    """Run `nccl`: options cards (PCI addresses, this one first), ops, mib of the whole, seconds for
+def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+    """Run `nccl`: options GPUs (PCI addresses, this one first), ops, mib of the whole, seconds for
     each op.
 
     NCCL's variables are told by name; of their values only numbers, for others name hosts and
@@ -91,17 +91,17 @@ def run(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     """
     addresses = list(options.get("cards", []))
     if len(addresses) < 2:
-        return Outcome("skip", "a collective needs two cards")
+        return Outcome("skip", "a collective needs two GPUs")
     noted = _noted()
     with ExitStack() as opened:
         nccl = library()
         if nccl is None:
             return Outcome("skip", NONE)
         try:
-            cards = [card, *(opened.enter_context(Card(address)) for address in addresses[1:])]
-            return _measured(nccl, cards, teller, options, noted)
+            gpus = [gpu, *(opened.enter_context(CudaGpu(address)) for address in addresses[1:])]
+            return _measured(nccl, gpus, teller, options, noted)
         except NcclError as error:
-            card.free_all()
+            gpu.free_all()
             limits = (
                 "; in a container the limits of /dev/shm and of locked memory are the usual cause"
                 if "system" in str(error)
@@ -129,13 +129,13 @@ def _noted() -> Noted:
 
 
 def _measured(
-    nccl: Any, cards: Sequence[Card], teller: Teller, options: dict[str, Any], noted: Noted
+    nccl: Any, gpus: Sequence[CudaGpu], teller: Teller, options: dict[str, Any], noted: Noted
 ) -> Outcome:
     log_from = os.fstat(noted.log).st_size
-    grain = 128 * len(cards)  # the kernels over words want a multiple of 16, each part too
+    grain = 128 * len(gpus)  # the kernels over words want a multiple of 16, each part too
     words = (int(float(options.get("mib", 1024)) * (1 << 20)) // 8) // grain * grain
-    shape = Shape(words, words // len(cards))
-    with _ranks(nccl, cards, shape) as ranks:
+    shape = Shape(words, words // len(gpus))
+    with _ranks(nccl, gpus, shape) as ranks:
         proven = _proof(ranks, shape)
         rates, operations = {}, 0
         for op in options.get("ops", list(FACTORS)):
@@ -146,7 +146,7 @@ def _measured(
             )
             operations += _checked(nccl, op, ranks, shape)
             teller.tell("sample", op=op, busbw_gbps=rates[op])
-        found = [(rank.card.address, rank.detector.found()) for rank in ranks]
+        found = [(rank.gpu.address, rank.detector.found()) for rank in ranks]
     wrong = sum(each.wrong for _, each in found)
     first = [row | {"card": address} for address, each in found for row in each.first][:8]
     version = ctypes.c_int()
@@ -154,7 +154,7 @@ def _measured(
     way = transport(os.pread(noted.log, 1 << 22, log_from).decode("utf-8", "replace"))
     told = {
         "busbw_gbps": rates,
-        "ranks": len(cards),
+        "ranks": len(gpus),
         "transport": way,
         "nccl_version": version.value,
     }
@@ -170,23 +170,23 @@ def _measured(
 
 
 @contextmanager
-def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank]]:
-    """Make a communicator of all cards, and their buffers; both are given back."""
-    comms = (ctypes.c_void_p * len(cards))()
-    numbers = (ctypes.c_int * len(cards))(*(int(card.device) for card in cards))
-    _checked_call(nccl, "ncclCommInitAll", comms, len(cards), numbers)
+def _ranks(nccl: Any, gpus: Sequence[CudaGpu], shape: Shape) -> Iterator[list[Rank]]:
+    """Make a communicator of all GPUs, and their buffers; both are given back."""
+    comms = (ctypes.c_void_p * len(gpus))()
+    numbers = (ctypes.c_int * len(gpus))(*(int(gpu.device) for gpu in gpus))
+    _checked_call(nccl, "ncclCommInitAll", comms, len(gpus), numbers)
     size = 8 * shape.words
     try:
         ranks = [
             Rank(
-                card,
+                gpu,
                 ctypes.c_void_p(comm),
-                card.take(size),
-                card.take(size),
-                card.take(size),
-                Detector(card),
+                gpu.take(size),
+                gpu.take(size),
+                gpu.take(size),
+                Detector(gpu),
             )
-            for card, comm in zip(cards, comms, strict=True)
+            for gpu, comm in zip(gpus, comms, strict=True)
         ]
         yield ranks
     except (CudaError, NcclError):
@@ -194,13 +194,13 @@ def _ranks(nccl: Any, cards: Sequence[Card], shape: Shape) -> Iterator[list[Rank
             nccl.ncclCommAbort(ctypes.c_void_p(comm))
         raise
     for rank in ranks:
-        rank.card.wait()
+        rank.gpu.wait()
         _checked_call(nccl, "ncclCommDestroy", rank.comm)
-        rank.card.release(rank.send, rank.receive, rank.want)
+        rank.gpu.release(rank.send, rank.receive, rank.want)
 
 
 def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
-    """Prove the comparison on every card, in the buffer that it will read."""
+    """Prove the comparison on every GPU, in the buffer that it will read."""
     told = []
     for rank in ranks:
         at, detector = rank.receive, rank.detector
@@ -209,30 +209,30 @@ def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
         told.append(
             proof(detector, at, shape.words, partial(detector.compare, at, rank.want, shape.words))
         )
-        told[-1]["first"] = [row | {"card": rank.card.address} for row in told[-1]["first"]]
+        told[-1]["first"] = [row | {"card": rank.gpu.address} for row in told[-1]["first"]]
     return together(told)
 
 
 def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:
-    """Send random numbers, compare what comes with what each card makes of the same ones by
+    """Send random numbers, compare what comes with what each GPU makes of the same ones by
     itself; return how many words.
     """
     for number, rank in enumerate(ranks):
         _prepare(op, rank, number, len(ranks), shape)
-        rank.card.zero(rank.receive, 8 * shape.words)
+        rank.gpu.zero(rank.receive, 8 * shape.words)
     _start(nccl, op, ranks, shape)
     came = shape.part if op == "reduce-scatter" else shape.words
     for rank in ranks:
         rank.detector.compare(rank.receive, rank.want, came)
-        rank.card.wait()
+        rank.gpu.wait()
     return came * len(ranks)
 
 
 def _prepare(op: str, rank: Rank, number: int, ranks: int, shape: Shape) -> None:
-    """Fill what a card sends, and what it should get; what it receives is overwritten.
+    """Fill what a GPU sends, and what it should get; what it receives is overwritten.
 
-    Of sums every card gives numbers of its own, so that carries go through all bits: the first
-    card's, and three times the others'.
+    Of sums every GPU gives numbers of its own, so that carries go through all bits: the first
+    GPU's, and three times the others'.
     """
     detector = rank.detector
     if op == "all-gather":
@@ -248,13 +248,13 @@ def _prepare(op: str, rank: Rank, number: int, ranks: int, shape: Shape) -> None
 
 
 def _sum(rank: Rank, target: int, numbers: Sequence[int], words: int, offset: int = 0) -> None:
-    rank.card.zero(target, 8 * words)
+    rank.gpu.zero(target, 8 * words)
     for number in numbers:
         rank.detector.fill(
             target if number == 0 else rank.receive, words, "random", SEED + number, offset=offset
         )
         if number:
-            rank.card.launch(
+            rank.gpu.launch(
                 "triad-words",
                 blocks(words),
                 target=target,
@@ -265,7 +265,7 @@ def _sum(rank: Rank, target: int, numbers: Sequence[int], words: int, offset: in
 
 
 def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
-    """Start a collective on every card's stream."""
+    """Start a collective on every GPU's stream."""
     _checked_call(nccl, "ncclGroupStart")
     try:
         _all_ranks(nccl, op, ranks, shape)
@@ -278,7 +278,7 @@ def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
 def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
     for rank in ranks:
         send, receive, stream = (
-            ctypes.c_void_p(int(place)) for place in (rank.send, rank.receive, rank.card.stream)
+            ctypes.c_void_p(int(place)) for place in (rank.send, rank.receive, rank.gpu.stream)
         )
         whole, part = ctypes.c_size_t(shape.words), ctypes.c_size_t(shape.part)
         if op == "all-reduce":
@@ -299,7 +299,7 @@ def _busbw_gbps(
     """Return the median bus bandwidth, as nccl-tests counts it: the whole's bytes a second times
     what a link carries of them.
     """
-    first = ranks[0].card
+    first = ranks[0].gpu
     samples: list[float] = []
     ends_s = time.monotonic() + seconds
     while time.monotonic() < ends_s or len(samples) < 3:
@@ -307,7 +307,7 @@ def _busbw_gbps(
         _start(nccl, op, ranks, shape)
         samples.append(first.between_s(before, first.mark()))
         for rank in ranks[1:]:
-            rank.card.wait()
+            rank.gpu.wait()
         teller.beat(op=op)
     share = FACTORS[op] * (len(ranks) - 1) / len(ranks)
     return round(share * 8 * shape.words / sorted(samples)[len(samples) // 2] / 1e9, 1)

@@ -1,4 +1,4 @@
-"""Copies between card and host and between cards: every word compared on arrival, and the speed of
+"""Copies between GPU and host and between GPUs: every word compared on arrival, and the speed of
 each way.
 """
 
@@ -6,7 +6,7 @@ import ctypes
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.worker.detecting import Detector, Found, proof, together
-from gpuscan.burnin.worker.driver import Card
+from gpuscan.burnin.worker.driver import CudaGpu
 from gpuscan.burnin.worker.lines import Outcome, Teller, judged
 from gpuscan.burnin.worker.memory import repeated
 
@@ -15,7 +15,7 @@ MIB = 512
 
 
 class Loop(NamedTuple):
-    """Buffers of one size: on the card source and target, in the host's pinned memory there and
+    """Buffers of one size: on the GPU source and target, in the host's pinned memory there and
     back.
     """
 
@@ -26,35 +26,35 @@ class Loop(NamedTuple):
     down: int
 
 
-def pcie(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
-    """Run `pcie`: options mib (a buffer), seconds (all ways together). GB/s to the card, to the
+def pcie(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+    """Run `pcie`: options mib (a buffer), seconds (all ways together). GB/s to the GPU, to the
     host, and both at once.
 
-    A made pattern goes from the card to the host and back into another buffer, where each word is
+    A made pattern goes from the GPU to the host and back into another buffer, where each word is
     compared.
     """
     size = int(float(options.get("mib", MIB)) * (1 << 20))
     loop = Loop(
         size,
-        card.take(size),
-        card.take(size),
-        card.take(size, host=True),
-        card.take(size, host=True),
+        gpu.take(size),
+        gpu.take(size),
+        gpu.take(size, host=True),
+        gpu.take(size, host=True),
     )
-    detector, words = Detector(card), size // 8
+    detector, words = Detector(gpu), size // 8
     detector.fill(loop.source, words, "random", SEED)
     detector.fill(loop.target, words, "random", SEED)
     proven = proof(
         detector, loop.target, words, lambda: detector.check(loop.target, words, "random", SEED)
     )
-    found, where = _around(card, detector, loop)
-    rates = _rates(card, teller, loop, float(options.get("seconds", 3)))
+    found, where = _around(gpu, detector, loop)
+    rates = _rates(gpu, teller, loop, float(options.get("seconds", 3)))
     detector.check(loop.target, words, "random", SEED)  # what came last of both ways at once
-    card.copy(loop.target, loop.down, size)
+    gpu.copy(loop.target, loop.down, size)
     detector.check(loop.target, words, "random", SEED)
     both = detector.found()
-    again, where_again = _around(card, detector, loop)
-    card.release(loop.source, loop.target, loop.up, loop.down)
+    again, where_again = _around(gpu, detector, loop)
+    gpu.release(loop.source, loop.target, loop.up, loop.down)
     first = (found.first + both.first + again.first)[:8]
     wrong = found.wrong + both.wrong + again.wrong
     outcome = judged(4 * words, "words moved to the host and back", wrong, first, proven, **rates)
@@ -65,63 +65,63 @@ def pcie(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     )
 
 
-def _around(card: Card, detector: Detector, loop: Loop) -> tuple[Found, str]:
+def _around(gpu: CudaGpu, detector: Detector, loop: Loop) -> tuple[Found, str]:
     """Send the pattern to the host and back; where it comes back wrong, send it up again to tell
     the ways apart.
     """
     words = loop.size // 8
-    card.zero(loop.target, loop.size)
+    gpu.zero(loop.target, loop.size)
     ctypes.memset(
         loop.down, 0, loop.size
     )  # by the host itself, so that what is right there has come now
-    card.copy(loop.down, loop.source, loop.size)
-    card.copy(loop.target, loop.down, loop.size)
+    gpu.copy(loop.down, loop.source, loop.size)
+    gpu.copy(loop.target, loop.down, loop.size)
     detector.check(loop.target, words, "random", SEED)
     found = detector.found()
     if not found.wrong:
         return found, ""
-    card.copy(loop.target, loop.down, loop.size)
+    gpu.copy(loop.target, loop.down, loop.size)
     detector.check(loop.target, words, "random", SEED)
     if detector.found().wrong:
         return (
             found,
             "; a second upload is wrong too: on the way to the host, or in the host's memory",
         )
-    return found, "; a second upload is right: on the way to the card"
+    return found, "; a second upload is right: on the way to the GPU"
 
 
-def _rates(card: Card, teller: Teller, loop: Loop, seconds: float) -> dict[str, float]:
+def _rates(gpu: CudaGpu, teller: Teller, loop: Loop, seconds: float) -> dict[str, float]:
     """Return the median rates in GB/s; `both` is the sum of the two ways at once, on two streams."""
-    card.copy(loop.up, loop.source, loop.size)
-    other = card.call("cuStreamCreate", 1)
-    ways = {"to_card_gbps": (1, lambda: card.copy(loop.target, loop.up, loop.size))}
-    ways["to_host_gbps"] = (1, lambda: card.copy(loop.down, loop.source, loop.size))
-    ways["both_gbps"] = (2, lambda: _both(card, loop, other))
+    gpu.copy(loop.up, loop.source, loop.size)
+    other = gpu.call("cuStreamCreate", 1)
+    ways = {"to_card_gbps": (1, lambda: gpu.copy(loop.target, loop.up, loop.size))}
+    ways["to_host_gbps"] = (1, lambda: gpu.copy(loop.down, loop.source, loop.size))
+    ways["both_gbps"] = (2, lambda: _both(gpu, loop, other))
     rates = {}
     for name, (traffic, start) in ways.items():
-        times = repeated(card, teller, seconds / len(ways), start)
+        times = repeated(gpu, teller, seconds / len(ways), start)
         rates[name] = round(traffic * loop.size / sorted(times)[len(times) // 2] / 1e9, 2)
         teller.tell("sample", **{name: rates[name]})
-    card.call("cuStreamDestroy", other)
+    gpu.call("cuStreamDestroy", other)
     return rates
 
 
-def _both(card: Card, loop: Loop, other: Any) -> None:
-    """Copy both ways at once; the card's stream goes on when the other one has ended, so that one
+def _both(gpu: CudaGpu, loop: Loop, other: Any) -> None:
+    """Copy both ways at once; the GPU's stream goes on when the other one has ended, so that one
     event tells the time.
     """
-    begun = card.mark()
-    card.call("cuStreamWaitEvent", other, begun, 0)
-    card.copy(loop.down, loop.source, loop.size, other)
-    done = card.mark(other)
-    card.copy(loop.target, loop.up, loop.size)
-    card.call("cuStreamWaitEvent", card.stream, done, 0)
+    begun = gpu.mark()
+    gpu.call("cuStreamWaitEvent", other, begun, 0)
+    gpu.copy(loop.down, loop.source, loop.size, other)
+    done = gpu.mark(other)
+    gpu.copy(loop.target, loop.up, loop.size)
+    gpu.call("cuStreamWaitEvent", gpu.stream, done, 0)
     for event in (begun, done):
-        card.call("cuEventDestroy", event)  # the driver keeps it until it has happened
+        gpu.call("cuEventDestroy", event)  # the driver keeps it until it has happened
 
 
-def peer(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
-    """Run `peer`: from this card to each of *peers* (PCI addresses) and back at once; options mib,
+def peer(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+    """Run `peer`: from this GPU to each of *peers* (PCI addresses) and back at once; options mib,
     seconds a pair.
     """
     size, seconds = (
@@ -131,11 +131,11 @@ def peer(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     outcomes: dict[str, Outcome] = {}
     for address in options.get("peers", []):
         teller.beat(peer=address)
-        with Card(address) as other:
-            outcomes[address] = _pair(card, other, teller, size, seconds)
+        with CudaGpu(address) as other:
+            outcomes[address] = _pair(gpu, other, teller, size, seconds)
         teller.tell("sample", peer=address, **outcomes[address].numbers)
     if not outcomes:
-        return Outcome("skip", "no other card to send to")
+        return Outcome("skip", "no other GPU to send to")
     wrong = sum(outcome.mismatches for outcome in outcomes.values())
     first = [
         row | {"peer": address} for address, outcome in outcomes.items() for row in outcome.first
@@ -147,7 +147,7 @@ def peer(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     numbers = {"peers": {address: outcome.numbers for address, outcome in outcomes.items()}}
     return judged(
         sum(o.operations for o in outcomes.values()),
-        "words sent to other cards",
+        "words sent to other GPUs",
         wrong,
         first[:8],
         proven,
@@ -155,14 +155,14 @@ def peer(card: Card, teller: Teller, options: dict[str, Any]) -> Outcome:
     )
 
 
-def _pair(card: Card, other: Card, teller: Teller, size: int, seconds: float) -> Outcome:
-    """Send a pattern to another card, compare it there by that card's own kernel; then time one
+def _pair(gpu: CudaGpu, other: CudaGpu, teller: Teller, size: int, seconds: float) -> Outcome:
+    """Send a pattern to another GPU, compare it there by that GPU's own kernel; then time one
     way and both.
     """
-    direct = card.reaches(other) and other.reaches(card)
-    source, target = card.take(size), other.take(size)
-    back, from_other = card.take(size), other.take(size)
-    there, here, words = Detector(other), Detector(card), size // 8
+    direct = gpu.reaches(other) and other.reaches(gpu)
+    source, target = gpu.take(size), other.take(size)
+    back, from_other = gpu.take(size), other.take(size)
+    there, here, words = Detector(other), Detector(gpu), size // 8
     here.fill(source, words, "random", SEED)
     there.fill(from_other, words, "random", SEED + 1)
     there.fill(target, words, "random", SEED)
@@ -173,26 +173,26 @@ def _pair(card: Card, other: Card, teller: Teller, size: int, seconds: float) ->
             proof(here, back, words, lambda: here.check(back, words, "random", SEED + 1)),
         ]
     )
-    one = repeated(card, teller, seconds / 2, lambda: card.copy(target, source, size))
+    one = repeated(gpu, teller, seconds / 2, lambda: gpu.copy(target, source, size))
     there.check(target, words, "random", SEED)
     other.wait()  # what follows writes there again
     two = repeated(
-        card,
+        gpu,
         teller,
         seconds / 2,
-        lambda: _exchange(card, other, (target, source), (back, from_other), size),
+        lambda: _exchange(gpu, other, (target, source), (back, from_other), size),
     )
     there.check(target, words, "random", SEED)
     here.check(back, words, "random", SEED + 1)
-    for end, at in ((other, target), (card, back)):
+    for end, at in ((other, target), (gpu, back)):
         end.zero(at, size)  # so that what is right there in the end has come now
         end.wait()
-    _exchange(card, other, (target, source), (back, from_other), size)
-    card.wait()
+    _exchange(gpu, other, (target, source), (back, from_other), size)
+    gpu.wait()
     there.check(target, words, "random", SEED)
     here.check(back, words, "random", SEED + 1)
     found, returned = there.found(), here.found()
-    card.release(source, back)
+    gpu.release(source, back)
     numbers = {
         "direct": direct,
         "one_way_gbps": _rate(size, one),
@@ -209,16 +209,16 @@ def _pair(card: Card, other: Card, teller: Teller, size: int, seconds: float) ->
 
 
 def _exchange(
-    card: Card, other: Card, out: tuple[int, int], back: tuple[int, int], size: int
+    gpu: CudaGpu, other: CudaGpu, out: tuple[int, int], back: tuple[int, int], size: int
 ) -> None:
-    """Copy both ways at once, each on its own card's stream; this card's stream ends last."""
-    begun = card.mark()
+    """Copy both ways at once, each on its own GPU's stream; this GPU's stream ends last."""
+    begun = gpu.mark()
     other.call("cuStreamWaitEvent", other.stream, begun, 0)
     other.copy(*back, size)
     done = other.mark()
-    card.copy(*out, size)
-    card.call("cuStreamWaitEvent", card.stream, done, 0)
-    card.call("cuEventDestroy", begun)
+    gpu.copy(*out, size)
+    gpu.call("cuStreamWaitEvent", gpu.stream, done, 0)
+    gpu.call("cuEventDestroy", begun)
     other.call("cuEventDestroy", done)
 
 

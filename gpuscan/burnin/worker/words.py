@@ -1,5 +1,5 @@
 """The 64-bit words that the kernels write, expect and hash, said again in Python;
-kernels/memory.py computes the same on a card.
+kernels/memory.py computes the same on a GPU.
 """
 
 from array import array

@@ -59,7 +59,7 @@ def failing(key: str, kind: str) -> BurnTest:
 
 def is_lacking(record: BurnTest, kind: str) -> bool:
     """Tell whether a record has no fact but its name, each for the same reason."""
-    named = {"label", "address", "kind", "card", "to", "hot"}
+    named = {"label", "address", "kind", "gpu", "to", "hot"}
     facts: list[Any] = [value for name, value in record._asdict().items() if name not in named]
     return all(is_unread(fact) and fact.kind == kind for fact in facts)
 
@@ -76,7 +76,7 @@ def unread(fact: Any) -> Unread:
 def result(
     index: int, status: str = "Pass", *codes: tuple[int, str], **more: Any
 ) -> dict[str, Any]:
-    """Return one card's result as DCGM 4 writes it."""
+    """Return one GPU's result as DCGM 4 writes it."""
     warnings = [
         {"warning": text, "error_id": code, "error_category": 10, "error_severity": 2}
         for code, text in codes
@@ -109,13 +109,13 @@ def test_a_passing_diagnostic_has_one_record_a_test() -> None:
     records = made(DCGM, text)
     assert list(records) == ["node dcgmi-diag memory", "node dcgmi-diag pcie"]
     assert {
-        (one.ended, one.kind, one.card, one.address, one.action) for one in records.values()
+        (one.ended, one.kind, one.gpu, one.address, one.action) for one in records.values()
     } == {("ran", "tool", "node", "", "")}
     assert {one.seconds for one in records.values()} == {2.5}
     assert unread(records["node dcgmi-diag memory"].mismatches).kind == "not-recorded"
 
 
-def test_a_card_that_fails_is_named_with_the_action_of_its_heaviest_code() -> None:
+def test_a_gpu_that_fails_is_named_with_the_action_of_its_heaviest_code() -> None:
     bad = result(1, "Fail", (40, "It was hot."), (80, "Row remap failure on GPU 1."))
     records = made(
         DCGM, diag(case("memory", result(0), bad, result(2), result(3), summary="Fail")), 226
@@ -127,12 +127,12 @@ def test_a_card_that_fails_is_named_with_the_action_of_its_heaviest_code() -> No
         "SXM8 dcgmi-diag memory": "ran",
     }
     failed = records["SXM4 dcgmi-diag memory"]
-    assert (failed.action, failed.address, failed.card) == ("replace", GPUS[1].address, "SXM4")
+    assert (failed.action, failed.address, failed.gpu) == ("replace", GPUS[1].address, "SXM4")
     assert "DCGM code 80 ROW_REMAP_FAILURE" in failed.text
     assert "Row remap failure on GPU 1." in failed.text
 
 
-def test_the_older_root_and_its_cards() -> None:
+def test_the_older_root_and_its_gpus() -> None:
     old = [
         {"name": "Denylist", "results": [{"gpu_ids": "0,1,2,3", "status": "PASS"}]},
         {
@@ -156,7 +156,7 @@ def test_the_older_root_and_its_cards() -> None:
     }
 
 
-def test_a_serial_number_names_the_card_where_ids_have_shifted() -> None:
+def test_a_serial_number_names_the_gpu_where_ids_have_shifted() -> None:
     entities = [
         {"entity_id": 0, "serial_num": str(GPUS[3].serial)},
         {"entity_id": 1, "serial_num": "of another machine"},
@@ -211,7 +211,7 @@ def test_a_summary_that_is_worse_than_its_results_counts() -> None:
     }
 
 
-def test_what_the_summary_alone_tells_is_kept_beside_a_card_that_fails() -> None:
+def test_what_the_summary_alone_tells_is_kept_beside_a_gpu_that_fails() -> None:
     fabric = {"status": "Fail", "warnings": [{"warning": "Not trained.", "error_id": 112}]}
     test = case("software", result(0), result(1, "Fail", (5, "Some errors."))) | {
         "test_summary": fabric
@@ -224,19 +224,19 @@ def test_what_the_summary_alone_tells_is_kept_beside_a_card_that_fails() -> None
     }
 
 
-def test_the_software_tests_of_dcgm_3_blame_a_card_only_for_the_one_error_there_is() -> None:
-    """They have one result of all cards, with the errors of all and the number of the card that
+def test_the_software_tests_of_dcgm_3_blame_a_gpu_only_for_the_one_error_there_is() -> None:
+    """They have one result of all GPUs, with the errors of all and the number of the GPU that
     the last is of.
     """
     rows = {
-        code: {"warnings": f"Of GPU {card}.", "error_id": code}
-        for code, card in ((80, 0), (85, 3), (18, -1))
+        code: {"warnings": f"Of GPU {gpu}.", "error_id": code}
+        for code, gpu in ((80, 0), (85, 3), (18, -1))
     }
 
-    def told(card: int, *codes: int) -> list[tuple[str, str, str]]:
-        bad = {"gpu_id": card, "status": "Fail", "warnings": [rows[code] for code in codes]}
+    def told(gpu: int, *codes: int) -> list[tuple[str, str, str]]:
+        bad = {"gpu_id": gpu, "status": "Fail", "warnings": [rows[code] for code in codes]}
         records = made(DCGM, diag({"name": "Row Remap", "results": [bad]}), 226)
-        return [(one.card, one.action, one.text.rpartition("; ")[2]) for one in records.values()]
+        return [(one.gpu, one.action, one.text.rpartition("; ")[2]) for one in records.values()]
 
     assert told(0, 80) == [("SXM2", "replace", "Of GPU 0.")]
     assert told(3, 80, 85) == [("node", "replace", "Of GPU 3.")]
@@ -333,7 +333,7 @@ def test_a_program_without_an_answer(key: str) -> None:
     assert unread(absent.ended).text == f"{key[4:].split()[0]} is not on PATH"
     for kind in ("timed-out", "no-permission", "garbled"):
         assert is_lacking(failing(key, kind), kind)
-    assert (absent.kind, absent.card, absent.address) == ("tool", "node", "")
+    assert (absent.kind, absent.gpu, absent.address) == ("tool", "node", "")
 
 
 # nvbandwidth
@@ -345,7 +345,7 @@ def table(rows: list[list[float | None]]) -> list[list[str]]:
 
 
 def square(gbps: float, **other: float) -> list[list[float | None]]:
-    """Return a table of four cards' pairs; *other* reads r1c2=120."""
+    """Return a table of four GPUs' pairs; *other* reads r1c2=120."""
     return [[None if r == c else other.get(f"r{r}c{c}", gbps) for c in range(4)] for r in range(4)]
 
 
@@ -369,7 +369,7 @@ def rates(record: BurnTest) -> list[tuple[str, float]]:
     return [(rate.label, rate.value) for rate in record.rates]
 
 
-def test_the_least_rate_counts_and_its_cards_are_named() -> None:
+def test_the_least_rate_counts_and_its_gpus_are_named() -> None:
     ways = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
     both = "host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce"
     stacked = square(300) + square(301) + square(601, r0c3=555.5)
@@ -418,7 +418,7 @@ def test_the_least_rate_counts_and_its_cards_are_named() -> None:
     assert (rate.usual, rate.again) == (54.5, ())
 
 
-def test_cards_are_named_by_the_addresses_that_it_lists() -> None:
+def test_gpus_are_named_by_the_addresses_that_it_lists() -> None:
     listed = [
         f"{n}: NVIDIA H200 ({gpu.address.replace('0000:', '00000000:', 1)[:-2]}): (host)"
         for n, gpu in enumerate(GPUS[::-1])
@@ -472,7 +472,7 @@ SPOILT = " Invalid value when checking the pattern at 0x7f0000000000\n Current o
     ],
 )
 def test_data_that_arrived_wrong_fails(text: str) -> None:
-    """The card itself says so before the JSON, in newer versions; the JSON then only has the line
+    """The GPU itself says so before the JSON, in newer versions; the JSON then only has the line
     of its source.
     """
     (record,) = made(NVB, text, 1).values()
@@ -506,14 +506,14 @@ def nccl(
     head: str = "validation: 1",
     second: str = "0",
 ) -> str:
-    cards = "\n".join(
+    gpus = "\n".join(
         f"#  Rank {n:2} Group  0 Pid {99 + n} on gpu-node-17 device {n:2} [0000:{n:02}:00] NVIDIA H200"
         for n in range(ranks)
     )
     return f"""# nThread 1 nGpus {ranks} minBytes 1073741824 maxBytes 1073741824 step: 2(factor) {head} graph: 0
 #
 # Using devices
-{cards}
+{gpus}
 #
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
@@ -620,8 +620,8 @@ def test_counts_of_gpu_burn_that_are_none() -> None:
     )
     many = burn("0 - -524288000  (WARNING!)", ("OK", "FAULTY"))
     for text, told in (
-        (died, "its work on this card died"),
-        (many, "gpu_burn calls the card FAULTY"),
+        (died, "its work on this GPU died"),
+        (many, "gpu_burn calls the GPU FAULTY"),
     ):
         failed = made(BURN, text)["SXM4 gpu_burn"]
         assert (failed.ended, failed.text, unread(failed.mismatches).kind) == (

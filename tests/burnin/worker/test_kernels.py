@@ -95,9 +95,7 @@ def test_no_place_of_the_build_is_told(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ALL)
 def test_a_block_has_the_shared_memory(arch: str) -> None:
-    limit_kib = ARCHITECTURES.get(arch, (0, 0, 99))[
-        2
-    ]  # 99: the least that any card has since sm_86
+    limit_kib = ARCHITECTURES.get(arch, (0, 0, 99))[2]  # 99: the least that any GPU has since sm_86
     for name, entry in cubins.manifest()["architectures"][arch].items():
         assert entry["shared_bytes"] <= limit_kib * 1024, name
         assert entry["profile_scratch_bytes"] == 0, name
@@ -120,7 +118,7 @@ def test_a_block_has_the_shared_memory(arch: str) -> None:
         ((13, 0), "compute_89"),
     ],
 )
-def test_architecture_of_a_card(capability: tuple[int, int], arch: str) -> None:
+def test_architecture_of_a_gpu(capability: tuple[int, int], arch: str) -> None:
     assert cubins.architecture(capability) == arch
 
 

@@ -23,7 +23,7 @@ from gpuscan.burnin.worker import main as worker
 from gpuscan.burnin.worker import memory, nccl
 from gpuscan.burnin.worker.words import MASK
 
-CARDS = ["0000:1b:00.0", "0000:2b:00.0", "0000:3b:00.0"]
+GPUS = ["0000:1b:00.0", "0000:2b:00.0", "0000:3b:00.0"]
 LOG = "node:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {}\n"
 
 
@@ -143,8 +143,8 @@ Run = Callable[..., dict[str, Any]]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     def go(*then: dict[str, Any], times: int = 1, **options: Any) -> dict[str, Any]:
-        test = {"test": "nccl", "cards": CARDS, "mib": 0.03125, "seconds": 0, **options}
-        plan = {"card": CARDS[0], "tests": [test] * times + list(then)}
+        test = {"test": "nccl", "cards": GPUS, "mib": 0.03125, "seconds": 0, **options}
+        plan = {"card": GPUS[0], "tests": [test] * times + list(then)}
         monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(plan) + "\n"))
         kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -183,9 +183,7 @@ def test_every_collective_is_compared_and_timed(fake: Nccl, run: Run) -> None:
 
 
 @pytest.mark.parametrize("op", ["reduce", "gather", "scatter"])
-def test_a_wrong_word_of_each_collective_is_found_on_its_card(
-    fake: Nccl, run: Run, op: str
-) -> None:
+def test_a_wrong_word_of_each_collective_is_found_on_its_gpu(fake: Nccl, run: Run, op: str) -> None:
     def spoil(which: str, words: array[int]) -> None:
         if which == op:
             words[len(words) // 2] ^= 16
@@ -194,7 +192,7 @@ def test_a_wrong_word_of_each_collective_is_found_on_its_card(
     found = run()
     assert found["status"] == "fail"
     assert found["mismatches"] > 0
-    assert {row["card"] for row in found["first"]} == {CARDS[1]}
+    assert {row["card"] for row in found["first"]} == {GPUS[1]}
     assert {row["xor"] for row in found["first"]} == {"0x10"}
 
 
@@ -205,7 +203,7 @@ def test_a_wrong_word_of_each_collective_is_found_on_its_card(
         lambda words: (
             sum(word & 0xFFFFFFFF for word in words) | sum(word >> 32 for word in words) << 32
         ),  # none in the middle
-        lambda words: sum(list(words)[:-1]),  # one card's left out
+        lambda words: sum(list(words)[:-1]),  # one GPU's left out
         max,
     ],
 )

@@ -20,7 +20,7 @@ from gpuscan.burnin.worker import driver, gemm, lines, memory
 from gpuscan.burnin.worker import main as worker
 from gpuscan.errors import UsageError
 
-CARD = "0000:1b:00.0"
+GPU = "0000:1b:00.0"
 Run = Callable[..., list[dict[str, Any]]]
 
 
@@ -44,7 +44,7 @@ def work(
     ) -> list[dict[str, Any]]:
         monkeypatch.setattr(
             "sys.stdin",
-            io.StringIO(json.dumps({"card": CARD, "tests": tests} | more) + "\n" + feed),
+            io.StringIO(json.dumps({"card": GPU, "tests": tests} | more) + "\n" + feed),
         )
         kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -81,7 +81,7 @@ def one(name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_good_card_passes_and_everything_is_freed(
+def test_a_good_gpu_passes_and_everything_is_freed(
     fake: fake_cuda.Driver, work: Run, name: str
 ) -> None:
     told = work(one(name))
@@ -259,10 +259,10 @@ def test_memory_that_others_hold_is_not_tested(fake: fake_cuda.Driver, work: Run
     fake.held = fake.memory // 5
     found = result(work({"test": "memory", "patterns": ["ones"]}))
     assert found["status"] == "unknown"
-    assert found["text"].startswith("only 78% of the card's memory could be taken")
+    assert found["text"].startswith("only 78% of the GPU's memory could be taken")
 
 
-def test_an_error_that_leaves_the_card_usable_ends_one_test(
+def test_an_error_that_leaves_the_gpu_usable_ends_one_test(
     fake: fake_cuda.Driver, work: Run
 ) -> None:
     fake.failing = {"cuMemHostAlloc": fake_cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY}
@@ -280,21 +280,21 @@ def test_a_lost_context_ends_the_work(fake: fake_cuda.Driver, work: Run) -> None
     assert told[-1]["kind"] == "error"
 
 
-def test_a_card_that_does_not_finish_is_told(
+def test_a_gpu_that_does_not_finish_is_told(
     fake: fake_cuda.Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.failing = {"cuEventQuery": fake_cuda.CUresult.CUDA_ERROR_NOT_READY}
     monkeypatch.setattr(driver, "HANG_S", 0.0)
-    card = driver.Card(CARD)
+    gpu = driver.CudaGpu(GPU)
     with pytest.raises(driver.CudaError, match="did not finish") as caught:
-        card.wait()
+        gpu.wait()
     assert caught.value.name == driver.HUNG
 
 
-def test_a_stuck_card_is_left_at_once(
+def test_a_stuck_gpu_is_left_at_once(
     fake: fake_cuda.Driver, work: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is freed: that would wait for the card too."""
+    """Nothing is freed: that would wait for the GPU too."""
 
     class Left(BaseException):
         pass
@@ -311,7 +311,7 @@ def test_a_stuck_card_is_left_at_once(
 
 @pytest.mark.parametrize("dtype", gemm.WIDTHS)
 @pytest.mark.parametrize("test", ["gemm-stress", "gemm-exact"])
-def test_a_newer_card_runs_what_its_driver_compiles(
+def test_a_newer_gpu_runs_what_its_driver_compiles(
     fake: fake_cuda.Driver, work: Run, test: str, dtype: str
 ) -> None:
     fake.attributes = {"major": 13, "minor": 0, "multiprocessors": 4, "fp64_ratio": 2}
@@ -328,7 +328,7 @@ def test_a_newer_card_runs_what_its_driver_compiles(
 @pytest.mark.parametrize(
     ("ratio", "status"), [(1, "pass"), (2, "pass"), (32, "skip"), (64, "skip")]
 )
-def test_cards_without_fast_fp64_are_not_kept_busy_with_it(
+def test_gpus_without_fast_fp64_are_not_kept_busy_with_it(
     fake: fake_cuda.Driver, work: Run, ratio: int, status: str
 ) -> None:
     fake.attributes["fp64_ratio"] = ratio
@@ -342,7 +342,7 @@ def test_cards_without_fast_fp64_are_not_kept_busy_with_it(
 
 
 def test_tests_come_line_by_line_until_the_input_ends(work: Run) -> None:
-    """So that a parent lets all cards begin each test together."""
+    """So that a parent lets all GPUs begin each test together."""
     feed = "".join(json.dumps(one(name)) + "\n" for name in ("hbm", "pcie"))
     told = work(one("peer"), more=True, feed=feed)
     assert [line["test"] for line in told if line["kind"] == "result"] == ["peer", "hbm", "pcie"]
@@ -381,7 +381,7 @@ def test_heartbeats_come_once_a_second() -> None:
 
 def test_without_a_gpu_the_worker_says_so_plainly() -> None:
     """As an operator would see it: a process of its own, the real binding where it is installed."""
-    plan = json.dumps({"card": CARD, "tests": []}) + "\n"
+    plan = json.dumps({"card": GPU, "tests": []}) + "\n"
     done = subprocess.run(
         [sys.executable, "-m", "gpuscan.burnin.worker.main"],
         input=plan,
@@ -390,7 +390,7 @@ def test_without_a_gpu_the_worker_says_so_plainly() -> None:
         check=False,
     )
     if done.returncode == 0:
-        pytest.skip("there is a card here")
+        pytest.skip("there is a GPU here")
     told = json.loads(done.stdout)
     assert done.returncode == 3
     assert told["kind"] == "error"
@@ -409,4 +409,4 @@ def test_without_libcuda(fake: fake_cuda.Driver, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(fake_cuda.Driver, "_cuInit", missing, raising=False)
     with pytest.raises(driver.CudaError, match="no CUDA driver on this machine"):
-        driver.Card(CARD)
+        driver.CudaGpu(GPU)

@@ -1,10 +1,10 @@
 """`cuda.bindings.driver` for workers that are processes of their own: the stand-in, with faults
 planted.
 
-FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the card, and
-by card: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to
+FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the GPU, and
+by GPU: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to
 *until*; *fail* calls with a CUDA code; *ms* a launch; *deaf* kernels; *apart* where it reaches no
-other card; *hang* the call that never returns, deaf to SIGTERM; *killed* the call that SIGKILL
+other GPU; *hang* the call that never returns, deaf to SIGTERM; *killed* the call that SIGKILL
 comes in, once (a file of that name in *folder* tells that it has); *triads* after which nothing
 that was started ends.
 """
@@ -24,7 +24,7 @@ import fake_cuda
 
 from gpuscan.burnin.worker import driver, memory
 
-memory.GRAIN = 1 << 10  # a card of one MiB would not be worth a page
+memory.GRAIN = 1 << 10  # a GPU of one MiB would not be worth a page
 driver.HANG_S = 0.5
 
 DRIVER = fake_cuda.Driver()
@@ -43,7 +43,7 @@ if any(name in os.environ for name in HEEDED) or os.path.isdir(
 
 if os.environ.get("FAKE_CUDA_CHATTER"):
     sys.stderr.write("NCCL INFO a library that talks a lot\n" * 10_000)
-MINE: dict[str, Any] = {}  # of the card that this worker has opened
+MINE: dict[str, Any] = {}  # of the GPU that this worker has opened
 
 
 def _plant(address: str) -> None:
@@ -78,7 +78,7 @@ def _plant(address: str) -> None:
 
 
 def cuDeviceGetByPCIBusId(address: bytes) -> tuple[Any, ...]:
-    """Open the worker's own card: its faults hold from now on."""
+    """Open the worker's own GPU: its faults hold from now on."""
     if not DRIVER.calls or "cuDeviceGetByPCIBusId" not in DRIVER.calls:
         _plant(address.decode())
     DRIVER.calls.append("cuDeviceGetByPCIBusId")

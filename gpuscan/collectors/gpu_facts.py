@@ -1,4 +1,4 @@
-"""What is asked of one card, in one table: the fact, the call behind it, how to parse it, since
+"""What is asked of one GPU, in one table: the fact, the call behind it, how to parse it, since
 which driver branch.
 """
 
@@ -29,12 +29,12 @@ from gpuscan.model import (
 from gpuscan.recording import Recording
 
 FIELD = "nvmlDeviceGetFieldValues"
-# the most that any generation has; asked in one batch, cut to the card's own number (field 91)
+# the most that any generation has; asked in one batch, cut to the GPU's own number (field 91)
 LINKS = 18
 
 
 class Ask(NamedTuple):
-    """One fact of a card. *args* follow the card in the call; *twice* takes a second reading, for
+    """One fact of a GPU. *args* follow the GPU in the call; *twice* takes a second reading, for
     the growth.
     """
 
@@ -46,7 +46,7 @@ class Ask(NamedTuple):
     twice: bool = False
 
     def key(self, address: str) -> str:
-        """Return the reading's key for one card; a call that begins with a slash is a file of its
+        """Return the reading's key for one GPU; a call that begins with a slash is a file of its
         PCI device.
         """
         if self.call.startswith("/"):
@@ -54,7 +54,7 @@ class Ask(NamedTuple):
         return f"nvml:{self.call}({address}{self.args})"
 
     def fact_of(self, recording: Recording, address: str) -> Any:
-        """Return the fact for one card, or Unread."""
+        """Return the fact for one GPU, or Unread."""
         taken = counter if self.twice else take
         fact = taken(recording, self.key(address), self.parse, self.since)
         if self.call.startswith("/") and is_unread(fact) and fact.kind == "not-found":
@@ -65,7 +65,7 @@ class Ask(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Facts that make one record of the card; *record* None for facts of the card itself."""
+    """Facts that make one record of the GPU; *record* None for facts of the GPU itself."""
 
     fact: str
     record: Callable[..., Any]
@@ -150,7 +150,7 @@ def _processes(value: Any) -> tuple[Process, ...]:
 
 
 def _lanes(value: Any) -> int:
-    """The widths that PCIe has; a card off the bus reads as ones, which is x63."""
+    """The widths that PCIe has; a GPU off the bus reads as ones, which is x63."""
     if count(value) not in (1, 2, 4, 8, 12, 16, 32):
         raise ValueError(value)
     return count(value)
@@ -179,7 +179,7 @@ def _celsius(value: Any) -> int:
 
 
 def _memory_celsius(value: Any) -> Any:
-    """A card without a sensor in its memory says 0."""
+    """A GPU without a sensor in its memory says 0."""
     return count(value) or Unread("", "not-supported", "0: no sensor")
 
 
@@ -313,7 +313,7 @@ def _calls_first(ask: Ask) -> bool:
     return ask.call == FIELD
 
 
-# The field values stand together at the end, where they make one batch a card.
+# The field values stand together at the end, where they make one batch a GPU.
 EVERY = tuple(
     sorted(
         (*OWN, *(ask for group in GROUPS for ask in group.asks), CLOCKS, LINK_COUNT, *LINKED),
@@ -323,7 +323,7 @@ EVERY = tuple(
 
 
 def facts(recording: Recording, address: str) -> dict[str, Any]:
-    """Return the facts of one card that come from this table."""
+    """Return the facts of one GPU that come from this table."""
     found = {ask.fact: ask.fact_of(recording, address) for ask in OWN}
     found |= {ask.fact: offered(recording, ask.key(address), ask.parse) for ask in TOLD}
     for group in GROUPS:
@@ -334,7 +334,7 @@ def facts(recording: Recording, address: str) -> dict[str, Any]:
 
 
 def sources(address: str) -> dict[str, tuple[str, ...]]:
-    """Return the readings behind each fact of one card, by the fact's path within it."""
+    """Return the readings behind each fact of one GPU, by the fact's path within it."""
     found: dict[str, tuple[str, ...]] = {
         ask.fact: (ask.key(address),) for ask in (*OWN, *TOLD, CLOCKS, LINK_COUNT)
     }
