@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuscan import __version__, collectors, profile
 from gpuscan.burnin.plan import END, START_S, Plan, planned, told, with_tools
-from gpuscan.burnin.request import Wish
+from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import Before, Load
 from gpuscan.cli.scanning import Machine
 from gpuscan.engine import judging
@@ -24,7 +24,7 @@ LEAST_S = 10.0
 AFTER_S = 10.0  # of a deadline that was given: for reading the GPUs once more
 
 
-def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> int:
+def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> int:
     """Burn the node's GPUs in, add what was found to their recording; return the signal that cut
     it short, 0 if none did.
     """
@@ -89,7 +89,7 @@ def exercised(machine: Machine, recording: Recording, wanted: judging.Plan) -> i
     return stopped
 
 
-def refuse_unjudged(wanted: judging.Plan) -> None:
+def require_burnin_checks(wanted: judging.Plan) -> None:
     """Raise UsageError where the GPUs would be loaded, and no check is left that judges it."""
     if not any(
         check.id.startswith("burnin.") and check.id not in wanted.skipped for check in wanted.checks
@@ -99,7 +99,7 @@ def refuse_unjudged(wanted: judging.Plan) -> None:
         )
 
 
-def reported(wish: Wish, recording: Recording) -> None:
+def remove_finished_checkpoint(wish: BurnInOptions, recording: Recording) -> None:
     """Remove the checkpoint of a burn-in that was done, once its report is out: what is lost
     before that is not burnt in anew.
     """
@@ -118,7 +118,7 @@ def reported(wish: Wish, recording: Recording) -> None:
         )
 
 
-def _planned(wish: Wish, recording: Recording, wanted: judging.Plan) -> Plan:
+def _planned(wish: BurnInOptions, recording: Recording, wanted: judging.Plan) -> Plan:
     node = collectors.node(recording)
     chosen, _ = judging.profile_of(recording, node, wanted)
     whole = () if is_unread(node.gpus) else node.gpus
@@ -157,7 +157,7 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 180 else f"{seconds:.0f} s"
 
 
-def _left_behind(wish: Wish) -> Recording:
+def _left_behind(wish: BurnInOptions) -> Recording:
     """Return what the checkpoint has of a burn-in whose process was killed: the same command goes
     on from there.
     """
@@ -192,7 +192,7 @@ def _mark(plan: Plan, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _before(wish: Wish, mark: Mapping[str, Any]) -> Before:
+def _before(wish: BurnInOptions, mark: Mapping[str, Any]) -> Before:
     """Return what the checkpoint has done, or begin one; UsageError where it is of another
     burn-in, or cannot be written.
     """

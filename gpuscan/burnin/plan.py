@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.request import Wish
+from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.tools.programs import Tool, wanted
 from gpuscan.burnin.worker.memory import MOVING, PATTERNS, QUICK
 from gpuscan.model import Gpu, Node, is_unread
@@ -103,7 +103,7 @@ ROUNDS_S = {
 
 def planned(
     node: Node,
-    wish: Wish,
+    wish: BurnInOptions,
     floors: Mapping[str, float] = {},
     *,
     tools: bool = True,

@@ -12,7 +12,7 @@ INSTALL = "pip install 'cuda-bindings>=12.8,<13' (gpuscan's extra `burnin`)"
 NO_BINDING = f"--level {{}} needs NVIDIA's binding of the CUDA driver: {INSTALL}"
 
 
-class Wish(NamedTuple):
+class BurnInOptions(NamedTuple):
     """The level, seconds of a soak (0: the level's), a checkpoint's file, whether other programs
     may compute on the GPUs.
     """
@@ -23,7 +23,9 @@ class Wish(NamedTuple):
     force: bool = False
 
 
-def wished(level: str, duration: str, checkpoint: str, *, force: bool, busy: bool = False) -> Wish:
+def parse_options(
+    level: str, duration: str, checkpoint: str, *, force: bool, busy: bool = False
+) -> BurnInOptions:
     """Return what the options ask for; UsageError for what cannot be, before anything is touched."""
     from gpuscan.durations import parse_duration
 
@@ -42,7 +44,7 @@ def wished(level: str, duration: str, checkpoint: str, *, force: bool, busy: boo
         if given:
             levels = LEVELS[-1] if duration else "quick, medium or long"
             raise UsageError(f"{given[0]} goes with a burn-in: add --level {levels}")
-        return Wish()
+        return BurnInOptions()
     if busy and not force:
         raise UsageError(
             f"--level {level} loads the GPUs, and --context busy says that jobs run on them: drain the node, or --force"
@@ -56,12 +58,12 @@ def wished(level: str, duration: str, checkpoint: str, *, force: bool, busy: boo
         )
     if duration and level != LEVELS[-1]:
         raise UsageError(f"--duration goes with --level {LEVELS[-1]}: quick and medium run once")
-    if not installed():
+    if not has_cuda_binding():
         raise UsageError(NO_BINDING.format(level))
-    return Wish(level, duration_s, checkpoint, force)
+    return BurnInOptions(level, duration_s, checkpoint, force)
 
 
-def installed() -> bool:
+def has_cuda_binding() -> bool:
     """Return whether the binding that the workers need is there; nothing of it is imported."""
     from importlib.util import find_spec
 
@@ -71,6 +73,6 @@ def installed() -> bool:
         return False
 
 
-def usual() -> str:
+def default_swap_level() -> str:
     """Return the level of a check after a swap: a part that was never exercised is not proven."""
-    return "quick" if installed() else LEVELS[0]
+    return "quick" if has_cuda_binding() else LEVELS[0]

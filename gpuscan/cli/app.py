@@ -50,7 +50,7 @@ def run(
     verbose: opt.Verbose = 0,
 ) -> None:
     """Scan this node once, exercise its GPUs where --level asks for it, and judge it."""
-    from gpuscan.burnin.request import wished
+    from gpuscan.burnin.request import parse_options
     from gpuscan.cli import commands
     from gpuscan.cli.output import Shown, report_files
     from gpuscan.cli.scanning import Machine
@@ -76,7 +76,7 @@ def run(
         }
         commands.refuse_with_replay(record, root, driver_root, collect_on_fail, **load)
         _end(commands.judge([replay], want, show, memory))
-    wish = wished(level, duration or "", checkpoint or "", force=force, busy=want.busy)
+    wish = parse_options(level, duration or "", checkpoint or "", force=force, busy=want.busy)
     machine = Machine(context.obj, root, driver_root or "", deadline, wish=wish)
     _end(commands.run(machine, want, show, record or "", memory, collect_on_fail or ""))
 

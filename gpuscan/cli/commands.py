@@ -37,9 +37,9 @@ def run(
     if record:
         output.refuse_unwritable(record)
     if machine.wish.level != PASSIVE.level:
-        from gpuscan.burnin.exercise import refuse_unjudged
+        from gpuscan.burnin.exercise import require_burnin_checks
 
-        refuse_unjudged(plan)
+        require_burnin_checks(plan)
     if evidence:
         from gpuscan.tickets.evidence import refuse_unusable
 
@@ -56,9 +56,9 @@ def run(
     if trouble and report.exit_code < FAILED:
         raise UsageError(trouble)
     if machine.wish.checkpoint:
-        from gpuscan.burnin.exercise import reported
+        from gpuscan.burnin.exercise import remove_finished_checkpoint
 
-        reported(machine.wish, recording)
+        remove_finished_checkpoint(machine.wish, recording)
     if trouble:
         complain(f"gpuscan: {trouble}")
     return 128 + stopped if stopped else code
@@ -218,10 +218,10 @@ def _exercised(machine: Machine) -> Node:
 
     recording, stopped = scan(machine, None)
     if machine.wish.level != "passive" and not stopped:
-        from gpuscan.burnin.exercise import exercised
+        from gpuscan.burnin.exercise import run_burnin
 
         captured([_fit("this node", recording)])
-        stopped = exercised(machine, recording, judging.prepare(Wanted()))
+        stopped = run_burnin(machine, recording, judging.prepare(Wanted()))
     if stopped:
         raise UsageError("the scan was ended by a signal: nothing is captured of half a scan")
     return _fit("this node", recording)

@@ -69,7 +69,7 @@ def profile_capture(
     """Write the profile of this node, or of recordings, that are known to be good; with a level,
     its speeds' floors, too.
     """
-    from gpuscan.burnin.request import wished
+    from gpuscan.burnin.request import parse_options
     from gpuscan.cli import commands
     from gpuscan.cli.scanning import Machine
 
@@ -77,7 +77,7 @@ def profile_capture(
         raise UsageError(
             f"--level {level} exercises this machine's GPUs, and --from names recordings: leave one of them out"
         )
-    wish = wished(level, "", "", force=force)
+    wish = parse_options(level, "", "", force=force)
     raise typer.Exit(
         commands.capture(
             recordings, Machine(None, root, driver_root or "", deadline, wish=wish), output or ""

@@ -5,7 +5,7 @@ import time
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.request import Wish
+from gpuscan.burnin.request import BurnInOptions
 from gpuscan.engine import judging
 from gpuscan.engine.judging import Wanted
 from gpuscan.errors import UsageError
@@ -22,7 +22,7 @@ LATER = (
 SETTLE_PAUSE_S = 5.0  # between two scans of a node that is still settling
 
 
-PASSIVE = Wish()
+PASSIVE = BurnInOptions()
 
 
 class Machine(NamedTuple):
@@ -37,7 +37,7 @@ class Machine(NamedTuple):
     driver_root: str
     deadline_s: float | None = None
     cables: bool = False
-    wish: Wish = PASSIVE
+    wish: BurnInOptions = PASSIVE
 
     def scan_s(self) -> float:
         """Return the seconds that a scan may take."""
@@ -102,9 +102,9 @@ def settled(
         machine = machine._replace(scanner=None)
         time.sleep(min(SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
     if machine.wish.level != PASSIVE.level and not stopped:
-        from gpuscan.burnin.exercise import exercised
+        from gpuscan.burnin.exercise import run_burnin
 
-        stopped = exercised(machine, recording, plan)
+        stopped = run_burnin(machine, recording, plan)
         report = judging.judged(recording, "", plan)
     return recording, stopped, report, store
 

@@ -171,7 +171,7 @@ def verify(
 
     The level is quick where the burn-in is installed (extra `burnin`), else passive.
     """
-    from gpuscan.burnin.request import usual, wished
+    from gpuscan.burnin.request import default_swap_level, parse_options
     from gpuscan.cli.output import Shown, report_files
     from gpuscan.cli.scanning import Machine
     from gpuscan.engine.judging import Wanted, busy
@@ -184,7 +184,7 @@ def verify(
     show = Shown(
         format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report)
     )
-    load = wished(level or usual(), "", "", force=force, busy=want.busy)
+    load = parse_options(level or default_swap_level(), "", "", force=force, busy=want.busy)
     machine = Machine(None, root, driver_root or "", deadline, cables=True, wish=load)
     memory = remembering.memory(place.state_dir(state_dir or ""), tried, settle)
     raise typer.Exit(swapping.verify(machine, want, memory, wish, show))

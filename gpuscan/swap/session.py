@@ -144,9 +144,9 @@ def verify(machine: Machine, want: Wanted, memory: Memory, wish: Wish, show: Sho
         machine = machine._replace(scanner=None)
         time.sleep(min(scanning.SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
     if machine.wish.level != scanning.PASSIVE.level and not stopped:
-        from gpuscan.burnin.exercise import exercised
+        from gpuscan.burnin.exercise import run_burnin
 
-        stopped = exercised(machine, recording, plan)
+        stopped = run_burnin(machine, recording, plan)
         report = _proven(store, recording, plan, wish)
     swap = store.swap()
     named = [word.partition("=")[0] for word in wish.expected or (swap["parts"] if swap else ())]

@@ -157,8 +157,7 @@ def test_a_product_of_its_own_is_a_reason_only_twice(
     told = report(trial("SXM3", "stress-bf16", hash=got, hash_again=again, common_hash=common))
     assert told.exit_code == code
     assert [
-        words in result.findings[0].message
-        for result in failed(told, "product_match").values()
+        words in result.findings[0].message for result in failed(told, "product_match").values()
     ] == [True] * (code > 0)
 
 

@@ -13,7 +13,7 @@ from paths import RECORDINGS
 from gpuscan import collectors
 from gpuscan.burnin.plan import planned
 from gpuscan.burnin.progress import Progress
-from gpuscan.burnin.request import Wish
+from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import MOST_LINES, TAIL, Before, Burn, Load
 from gpuscan.live.supervisor import Guard, Options
 from gpuscan.model.unread import Unread
@@ -30,7 +30,7 @@ def kept(*parts: tuple[str, list[str] | None]) -> list[tuple[str, int]]:
     its lines (-1: unread).
     """
     guard = Guard({}, Options(deadline_s=0.01), lambda _key, _seconds: None)
-    plan = planned(collectors.node(KNOWN), Wish("quick", force=True))
+    plan = planned(collectors.node(KNOWN), BurnInOptions("quick", force=True))
     try:
         burn = Burn(
             Load(plan, KNOWN, Before(Recording({}, []))), guard, Progress([], io.StringIO())

@@ -307,9 +307,7 @@ def test_a_pair_that_fails_names_both_ends(burn: Burn, two: Machine) -> None:
     assert row["subject"] == f"test:{label(two, bad)} peer {label(two, good)}"
     assert row["culprits"] == [label(two, bad), label(two, good)]
     assert done.code == 30
-    assert f"test:{label(two, good)} peer {label(two, bad)}" in that(
-        done, "completion", "pass"
-    )
+    assert f"test:{label(two, good)} peer {label(two, bad)}" in that(done, "completion", "pass")
 
 
 def test_a_worker_that_breaks_blames_no_gpu(two: Machine, profile: str) -> None:

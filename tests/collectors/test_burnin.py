@@ -149,9 +149,7 @@ def test_who_is_slow_by_design_or_by_the_host_is_only_told(
     floors = tuple(
         f"burnin.{key}=null" for key in ("peer_one_way_gbps", "pcie_both_gbps", "pcie_to_card_gbps")
     )
-    assert (
-        result_of("node_median", test, f"gpu.fabric={fabric}", *floors).status is status
-    )
+    assert result_of("node_median", test, f"gpu.fabric={fabric}", *floors).status is status
 
 
 @pytest.mark.parametrize(

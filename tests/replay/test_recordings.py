@@ -82,7 +82,9 @@ def test_no_check_crashes(name: str) -> None:
 
 
 def test_the_committed_synthetic_recording_is_what_its_generator_builds() -> None:
-    assert dump(load(str(COMMITTED))) == dump(eight_gpus()), "run: python tests/support/nodes_synthetic.py"
+    assert dump(load(str(COMMITTED))) == dump(eight_gpus()), (
+        "run: python tests/support/nodes_synthetic.py"
+    )
 
 
 def test_the_synthetic_recordings_answer_all_that_is_asked() -> None:

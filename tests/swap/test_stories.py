@@ -162,9 +162,7 @@ def test_a_list_that_was_not_read_is_no_empty_one(side: str) -> None:
     ]
     assert unknown
     assert all("the GPUs were not listed" in reason for reason in unknown)
-    assert not [
-        r for r in report.results if r.subject == "change:GPUs" and r.status is Status.PASS
-    ]
+    assert not [r for r in report.results if r.subject == "change:GPUs" and r.status is Status.PASS]
     no_adapters = {"set": {"dir:/sys/class/infiniband": unread}}
     assert "the adapters were not listed" in refused(
         {**EIGHT, side: no_adapters, "expect": ["nic:mlx5_3"]}

@@ -15,7 +15,7 @@ from typing import Any
 import fake_cuda
 import pytest
 
-from gpuscan.burnin.request import installed
+from gpuscan.burnin.request import has_cuda_binding
 from gpuscan.burnin.worker import driver, gemm, lines, memory
 from gpuscan.burnin.worker import main as worker
 from gpuscan.errors import UsageError
@@ -394,7 +394,7 @@ def test_without_a_gpu_the_worker_says_so_plainly() -> None:
     told = json.loads(done.stdout)
     assert done.returncode == 3
     assert told["kind"] == "error"
-    if not installed():
+    if not has_cuda_binding():
         assert told["text"] == driver.NO_BINDING
     else:
         assert told["text"].startswith(driver.NO_DRIVER) or told["name"].startswith("CUDA_ERROR")
