@@ -1,29 +1,73 @@
-"""The project's tasks: `nox -s tests lint types package bench kernels`; each makes its own
-environment.
-"""
+"""The project's tasks, each in an environment of its own; `nox --list` shows them."""
 
 import glob
 import os
+import re
 import tempfile
 
 import nox
 
+PROJECT = nox.project.load_toml("pyproject.toml")
+PYTHONS = nox.project.python_versions(PROJECT)
+SLOW = "sweep or burnin or system"
+
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "virtualenv"
-nox.options.error_on_missing_interpreters = True
+nox.options.error_on_missing_interpreters = False  # the matrix lists those it lacks
+
+
+def run_pytest(session: nox.Session, tier: str) -> None:
+    """Run one tier's tests, on all cores."""
+    session.install("-e", ".[test]")
+    parallel = ["-n", "logical", "--dist", "worksteal"]
+    session.run("pytest", *parallel, "-m", tier, *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests."""
-    session.install("-e", ".[dev]")
-    session.run("pytest", *session.posargs)
+    """Run the default tests: everything outside the slow tiers, and a sample of those."""
+    run_pytest(session, f"smoke or not ({SLOW})")
+
+
+@nox.session
+def sweep(session: nox.Session) -> None:
+    """Take every reading away from recordings and faults: nothing may look healthier."""
+    run_pytest(session, "sweep")
+
+
+@nox.session
+def burnin(session: nox.Session) -> None:
+    """Run whole burn-ins, with real worker processes on a fake GPU."""
+    run_pytest(session, "burnin")
+
+
+@nox.session
+def system(session: nox.Session) -> None:
+    """Run the tests that start gpuscan or fake a whole machine."""
+    run_pytest(session, "system")
+
+
+@nox.session(python=PYTHONS)
+def matrix(session: nox.Session) -> None:
+    """Run the default tests on each supported Python that is installed here."""
+    run_pytest(session, f"smoke or not ({SLOW})")
+
+
+@nox.session
+def minimums(session: nox.Session) -> None:
+    """Run the default tests with the oldest dependencies that pyproject.toml allows."""
+    oldest = [
+        re.sub(r"^([\w.-]+)>=([\d.]+).*", r"\1==\2", requirement)
+        for requirement in PROJECT["project"]["dependencies"]
+    ]
+    session.install("-e", ".[test]", *oldest)
+    session.run("pytest", "-n", "logical", "-m", f"smoke or not ({SLOW})", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and format."""
-    session.install("ruff>=0.6")
+    """Check style, format and spelling."""
+    session.install(*PROJECT["project"]["optional-dependencies"]["lint"])
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
 
@@ -31,7 +75,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[test,types]")
     for folder in ("gpuscan", "checks", "tests"):
         session.run("mypy", folder)
 
@@ -65,7 +109,7 @@ def package(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Print the ratios of the design's section 10, all measured in this run."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[test]")
     session.run("python", "tests/bench.py", *session.posargs)
 
 
@@ -104,5 +148,5 @@ def kernels(session: nox.Session) -> None:
 @nox.session
 def mutants(session: nox.Session) -> None:
     """List the changes in the judging code that no test notices; takes minutes."""
-    session.install("-e", ".[dev]")
+    session.install("-e", ".[test]")
     session.run("python", "tests/mutants.py", *session.posargs)

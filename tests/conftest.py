@@ -1,10 +1,12 @@
-"""Fixtures that whole runs share: the fake NVML, compiled once a session, and fake machines that
-it plays.
+"""Fixtures that whole runs share (the fake NVML, compiled once, and the machines it plays), and
+the sorting of tests into tiers.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,24 +18,37 @@ from program import Call
 
 from gpuscan.recording import Recording, load
 
-collect_ignore = [
-    "fake_cuda/binding"
-]  # a stand-in for workers: collected as a module it would stand in for everybody's binding
-settings.register_profile("untimed", deadline=None)  # machines are noisy, and no test is about time
+# A stand-in for the CUDA binding: collected as a module, every test would import it.
+collect_ignore = ["fake_cuda/binding"]
+settings.register_profile("untimed", deadline=None)  # machines are noisy; no test is about time
 settings.load_profile("untimed")
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as a shell starts what it sends to the background
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # else the programs that the tests start would heed none
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs like this, and the programs under test would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MACHINES = {"library", "machine", "eight"}  # fixtures that need processes of their own
+SAMPLE = 10  # one sweep in so many belongs to the default tests as well
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what fakes a machine as `system`, and a stable sample of the sweep as `smoke`."""
+    for item in items:
+        if MACHINES & set(getattr(item, "fixturenames", ())) and not item.get_closest_marker(
+            "burnin"
+        ):
+            item.add_marker("system")
+        if item.get_closest_marker("sweep") and zlib.crc32(item.name.encode()) % SAMPLE == 0:
+            item.add_marker("smoke")
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled library's folder."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # which all workers share
     try:
-        return build(tmp_path_factory.getbasetemp())
+        return build(base)
     except NoCompiler as error:
         pytest.skip(str(error))
 

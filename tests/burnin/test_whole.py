@@ -37,6 +37,7 @@ from gpuscan import collectors
 from gpuscan.profile import load as load_profile
 from gpuscan.recording import Recording, load, patch
 
+pytestmark = pytest.mark.burnin
 TWO = RECORDINGS / "h100-2x.json.gz"
 SMALL = {
     "gemm-exact": {"size": 256, "seconds": 0},

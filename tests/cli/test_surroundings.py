@@ -22,6 +22,7 @@ from gpuscan.files import bundled
 from gpuscan.importers.load import opened
 from gpuscan.recording import Reading, Recording, patch, save
 
+pytestmark = pytest.mark.system
 DEMO = ("run", "--replay", "demo-broken")
 LIVE = ("run", "-q", "--deadline", "20", "--no-history")
 VERDICTS = (0, 3, 20, 30, 31, 40, 41)

@@ -21,6 +21,7 @@ from gpuscan.importers.load import opened
 from gpuscan.model.outcome import ACTIONS
 from gpuscan.recording import save
 
+pytestmark = pytest.mark.system
 PAGES = {
     path.name: path.read_text("utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

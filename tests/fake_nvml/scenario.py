@@ -123,21 +123,8 @@ def write_scenario(
 
     Of several readings of one key the first counts: it is the scan's, later ones are of a burn-in.
     """
-    wanted: dict[Call, Change] = {}
-    for key, change in (changes or {}).items():
-        call = parse_key(key)
-        if call is None:
-            raise ValueError(f"not an nvml key: {key}")
-        wanted[call] = change
-    outcomes: dict[Call, Outcome] = {}
-    texts: dict[int, str] = {}
-    for reading in recording["readings"]:
-        call = parse_key(reading["key"])
-        if call is not None and call not in outcomes:
-            outcomes[call] = _outcome(call, reading)
-            error = reading.get("error") or {}
-            if "code" in error and error.get("text"):
-                texts.setdefault(error["code"], error["text"])
+    wanted = _parse_changes(changes or {})
+    outcomes, texts = _recorded(recording)
     known = _gpus(outcomes)
     strangers = {call.address for call in wanted} - known - {"-"}
     if strangers:
@@ -146,14 +133,7 @@ def write_scenario(
     outcomes = {call: outcome for call, outcome in outcomes.items() if call.address not in gone}
     addresses = known - gone
     indexes = _enumerate(outcomes, addresses, gone)
-    for call, change in wanted.items():
-        if call.symbol == "*" and not change.absent:
-            _change_gpu(outcomes, call.address, change, indexes, explicit=wanted)
-    for call, change in wanted.items():
-        if call.symbol != "*":
-            outcomes[call] = outcomes.get(call, _unrecorded(call)).changed(change)
-            if change.then is not _UNCHANGED:
-                outcomes[call._replace(symbol=f"{call.symbol}+")] = Outcome(value=change.then)
+    _apply_changes(outcomes, wanted, indexes)
     for call, outcome in list(outcomes.items()):
         newer = calls.NEWER_FORMS.get((call.symbol, call.args))
         if newer is not None:
@@ -165,6 +145,45 @@ def write_scenario(
         f"call nvmlErrorString - {code} 0 0 {text.encode().hex()}" for code, text in texts.items()
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _parse_changes(changes: Mapping[str, Change]) -> dict[Call, Change]:
+    """Parse the keys of the changes; raises ValueError for a key that is no NVML call."""
+    parsed: dict[Call, Change] = {}
+    for key, change in changes.items():
+        call = parse_key(key)
+        if call is None:
+            raise ValueError(f"not an nvml key: {key}")
+        parsed[call] = change
+    return parsed
+
+
+def _recorded(recording: Mapping[str, Any]) -> tuple[dict[Call, Outcome], dict[int, str]]:
+    """Return each call's first outcome in the recording, and the error texts by code."""
+    outcomes: dict[Call, Outcome] = {}
+    texts: dict[int, str] = {}
+    for reading in recording["readings"]:
+        call = parse_key(reading["key"])
+        if call is not None and call not in outcomes:
+            outcomes[call] = _outcome(call, reading)
+            error = reading.get("error") or {}
+            if "code" in error and error.get("text"):
+                texts.setdefault(error["code"], error["text"])
+    return outcomes, texts
+
+
+def _apply_changes(
+    outcomes: dict[Call, Outcome], wanted: Mapping[Call, Change], indexes: Mapping[str, int]
+) -> None:
+    """Change *outcomes* in place: whole GPUs first, then single calls, which win."""
+    for call, change in wanted.items():
+        if call.symbol == "*" and not change.absent:
+            _change_gpu(outcomes, call.address, change, indexes, explicit=wanted)
+    for call, change in wanted.items():
+        if call.symbol != "*":
+            outcomes[call] = outcomes.get(call, _unrecorded(call)).changed(change)
+            if change.then is not _UNCHANGED:
+                outcomes[call._replace(symbol=f"{call.symbol}+")] = Outcome(value=change.then)
 
 
 def _gpus(outcomes: Mapping[Call, Outcome]) -> set[str]:

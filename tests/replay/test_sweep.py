@@ -26,6 +26,7 @@ from gpuscan.model import READING_KINDS, Gpu, Node, Unread
 from gpuscan.model.outcome import Report, Result, Status
 from gpuscan.recording import Reading, Recording, patch
 
+pytestmark = pytest.mark.sweep
 PORTS = f"dir:{ROOT}"
 Change = Callable[[Reading], Reading | None]
 Place = tuple[str, str]

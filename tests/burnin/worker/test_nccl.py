@@ -23,6 +23,7 @@ from gpuscan.burnin.worker import main as worker
 from gpuscan.burnin.worker import memory, nccl
 from gpuscan.burnin.worker.words import MASK
 
+pytestmark = pytest.mark.burnin
 GPUS = ["0000:1b:00.0", "0000:2b:00.0", "0000:3b:00.0"]
 LOG = "node:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {}\n"
 

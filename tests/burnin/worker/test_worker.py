@@ -20,6 +20,7 @@ from gpuscan.burnin.worker import driver, gemm, lines, memory
 from gpuscan.burnin.worker import main as worker
 from gpuscan.errors import UsageError
 
+pytestmark = pytest.mark.burnin
 GPU = "0000:1b:00.0"
 Run = Callable[..., list[dict[str, Any]]]
 
