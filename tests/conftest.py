@@ -18,8 +18,8 @@ from program import Call
 
 from gpuscan.recording import Recording, load
 
-# A stand-in for the CUDA binding: collected as a module, every test would import it.
-collect_ignore = ["fake_cuda/binding"]
+# A stand-in for the CUDA binding, which every test would import, and gpuscan's own check modules.
+collect_ignore = ["fake_cuda/binding", "outputs/checks"]
 settings.register_profile("untimed", deadline=None)  # machines are noisy; no test is about time
 settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

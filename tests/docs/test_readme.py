@@ -11,9 +11,16 @@ from gpuscan.importers.load import opened
 README = (ROOT / "README.md").read_text("utf-8")
 
 
+def without_counts(text: str) -> str:
+    """A report without what changes with the number of checks."""
+    text = re.sub(r"^Not seen: .*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\d+ (skip|pass)\b", r"N \1", text)
+
+
 def test_the_output_shown_is_the_real_one() -> None:
     report = judging.judged(opened("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
-    assert f"```\n{renderers.find('text')([report], verbosity=0)}```" in README
+    real = renderers.find("text")([report], verbosity=0)
+    assert f"```\n{without_counts(real)}```" in without_counts(README)
 
 
 def test_the_two_commands_are_there_once() -> None:

@@ -1,116 +1,118 @@
-"""Golden outputs, named with their exit code; `GPUSCAN_WRITE_GOLDEN=1 pytest
-tests/test_outputs.py` writes them anew.
+"""Golden outputs of a healthy, a mixed and an empty node, judged by the toy checks beside them.
+
+The toys are frozen, so that adding a bundled check changes no golden file. Each file is named with
+its exit code; `GPUSCAN_WRITE_GOLDEN=1 pytest tests/renderers/test_outputs.py` rewrites them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from nodes_recordings import base, site_pins_a_profile
+from nodes_recordings import base
 from paths import TESTS
 
-from gpuscan import __version__
-from gpuscan.cli import commands
-from gpuscan.cli.output import Shown
-from gpuscan.engine.judging import Wanted
-from gpuscan.importers.load import DEMOS
-from gpuscan.recording import save
-from gpuscan.state.remembering import Memory
+from gpuscan import __version__, renderers
+from gpuscan.engine import judging, suite
+from gpuscan.model.outcome import Report
+from gpuscan.renderers import terminal
 from gpuscan.tickets import ticket
 
 FOLDER = TESTS / "outputs"
+# Golden name -> recording, and the profile that judges it.
+NODES = {
+    "healthy": ("demo", "h200-4x"),
+    "mixed": ("demo-broken", "h200-4x"),
+    "empty": ("no-card", "default"),
+    "container": ("container-4-of-8", "h100-8x"),
+    "app-xids": ("h200-4x-app-xids", "h200-4x"),
+    "burnin": ("h200-2x-quick", "h200"),
+}
+SUFFIXES = {"text": "txt", "json": "json", "junit": "xml", "terminal": "ansi"}
 
 
 class Golden(NamedTuple):
-    """One output: the recording, the format, how much is told."""
+    """One golden file: the node, the format, and the verbosity (-1 quiet, 0, 1 verbose)."""
 
-    recording: str
+    node: str
     format: str = "text"
     verbosity: int = 0
 
     @property
     def stem(self) -> str:
-        """The file's name before its exit code: `demo-broken-verbose`."""
-        return self.recording + {-1: "-quiet", 0: "", 1: "-verbose"}[self.verbosity]
+        """The file's name before its exit code: `mixed-verbose`."""
+        return self.node + {-1: "-quiet", 0: "", 1: "-verbose"}[self.verbosity]
 
-    def file(self, code: int) -> str:
-        """The file's name: `demo-broken.41.txt`."""
-        return f"{self.stem}.{code}.{'txt' if self.format == 'text' else self.format}"
+    def file(self, code: int) -> Path:
+        """The file: `mixed.41.txt`."""
+        return FOLDER / f"{self.stem}.{code}.{SUFFIXES[self.format]}"
 
 
 CASES = (
-    *(
-        Golden(name, format_)
-        for name in ("demo", "demo-broken", "no-card")
-        for format_ in ("text", "json")
-    ),
-    Golden("demo-broken", verbosity=1),
-    Golden("demo-broken", verbosity=-1),
-    Golden("container-4-of-8"),
-    Golden("h200-4x-app-xids"),
-    Golden("h200-2x-quick"),
+    *(Golden(node, format_) for node in ("healthy", "mixed", "empty") for format_ in SUFFIXES),
+    Golden("mixed", verbosity=1),
+    Golden("mixed", verbosity=-1),
+    Golden("container"),
+    Golden("app-xids"),
+    Golden("burnin"),
 )
+TICKETS = {"text": "mixed-ticket.0.txt", "markdown": "mixed-ticket.0.md"}
 
 
-TICKETS = {"text": "demo-broken-ticket.0.txt", "markdown": "demo-broken-ticket.0.md"}
+def report_on(node: str) -> Report:
+    """The toys' report on a node."""
+    recording, profile = NODES[node]
+    plan = judging.prepare(judging.Wanted(profile=profile))
+    toys = suite.load([str(FOLDER / "checks")])
+    return judging.judged(base(recording), recording, plan._replace(checks=toys))
 
 
-def told(case: Golden, folder: Path) -> tuple[str, int]:
-    """What gpuscan prints of a recording, without its own version, and its exit code."""
-    name = case.recording
-    if name not in DEMOS:
-        name = f"{name}.json.gz"
-        save(base(case.recording), name)
-    show = Shown(
-        format=case.format,
-        output=str(folder / "told"),
-        verbosity=case.verbosity,
-        exit_style="full",
-        fail_on="",
-    )
-    code = commands.judge([name], Wanted(), show, Memory())
-    return (folder / "told").read_text("utf-8").replace(__version__, "VERSION"), code
+def renderer(name: str) -> Callable[..., str]:
+    """The function that renders a format."""
+    return terminal.render if name == "terminal" else renderers.find(name)
+
+
+def compare(text: str, golden: Path) -> None:
+    """Compare an output with its golden file, or rewrite that if asked to."""
+    if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
+        stem = golden.name.partition(".")[0]
+        for old in FOLDER.glob(f"{stem}.*{golden.suffix}"):
+            old.unlink()
+        golden.write_text(text, "utf-8")
+    assert golden.exists(), "the exit code differs"
+    assert text == golden.read_text("utf-8")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.stem}-{case.format}")
-def test_is_told_as_before(case: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    if not base(case.recording).meta.get("profile") and site_pins_a_profile():
-        pytest.skip("this machine pins a profile in /etc/gpuscan/config.yaml")
-    text, code = told(case, tmp_path)
-    golden = FOLDER / case.file(code)
-    if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
-        for old in FOLDER.glob(f"{case.stem}.*{golden.suffix}"):
-            old.unlink()
-        golden.write_text(text, "utf-8")
-    assert golden.exists(), (
-        f"exit code {code}: {sorted(path.name for path in FOLDER.glob(f'{case.stem}.*'))} is told otherwise"
-    )
-    assert text == golden.read_text("utf-8")
+def test_golden_output(case: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    report = report_on(case.node)
+    text = renderer(case.format)([report], verbosity=case.verbosity)
+    compare(text.replace(__version__, "VERSION"), case.file(report.exit_code))
 
 
 @pytest.mark.parametrize("format_", TICKETS)
-def test_a_ticket_is_written_as_before(format_: str, tmp_path: Path) -> None:
-    document = json.loads(told(Golden("demo-broken", "json"), tmp_path)[0])
+def test_golden_ticket(format_: str) -> None:
+    document = json.loads(renderers.find("json")([report_on("mixed")], verbosity=0))
     text = ticket.render(ticket.build(document, "", (), None, ()), format_)
-    golden = FOLDER / TICKETS[format_]
-    if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
-        golden.write_text(text, "utf-8")
-    assert text == golden.read_text("utf-8")
+    compare(text.replace(__version__, "VERSION"), FOLDER / TICKETS[format_])
 
 
 def test_no_golden_file_is_left_over() -> None:
-    stems = {(case.stem, "." + case.file(0).rpartition(".")[2]) for case in CASES}
-    stems |= {(name.split(".")[0], Path(name).suffix) for name in TICKETS.values()}
-    assert {(path.name.split(".")[0], path.suffix) for path in FOLDER.iterdir()} == stems
+    expected = {(case.stem, case.file(0).suffix) for case in CASES}
+    expected |= {(name.split(".")[0], Path(name).suffix) for name in TICKETS.values()}
+    files = [path for path in FOLDER.iterdir() if path.is_file()]
+    assert {(path.name.split(".")[0], path.suffix) for path in files} == expected
 
 
-def test_the_json_says_the_exit_code_of_its_name() -> None:
+def test_the_exit_codes_in_json_and_file_name_agree() -> None:
     for path in FOLDER.glob("*.json"):
-        assert json.loads(path.read_text("utf-8"))["summary"]["exit_code"] == int(
-            path.name.split(".")[1]
-        )
+        document = json.loads(path.read_text("utf-8"))
+        assert document["summary"]["exit_code"] == int(path.name.split(".")[1])
