@@ -5,6 +5,15 @@ import os
 from gpuscan.errors import UsageError
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
+SITE = "/etc/gpuscan"
+SITE_CONFIG_VARIABLE = "GPUSCAN_CONFIG"
+
+
+def site_config_path() -> str:
+    """Return the site configuration's file: the one that GPUSCAN_CONFIG names, else
+    /etc/gpuscan/config.yaml.
+    """
+    return os.environ.get(SITE_CONFIG_VARIABLE) or os.path.join(SITE, "config.yaml")
 
 
 def bundled(folder: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from gpuscan.burnin.plan import Plan, Step
 from gpuscan.burnin.workers import Worker, end_all
 from gpuscan.live import process as source
-from gpuscan.live.supervisor import Limits
+from gpuscan.live.limits import Limits
 
 TOGETHER = (
     "nccl",

@@ -50,14 +50,10 @@ def scan(machine: Machine, want: Wanted | None) -> tuple[Recording, int]:
     """Return this machine's recording: from the scan begun at start, if that reads what is wanted,
     else from a new one.
     """
+    from gpuscan.live.limits import load_limits
     from gpuscan.live.scanner import Request, Scanner
 
-    if "GPUSCAN_LIMITS" in os.environ:
-        from gpuscan.live.scan import limits_from
-
-        limits_from(
-            os.environ["GPUSCAN_LIMITS"]
-        )  # the scan's process reads it, too, but nobody would see it complain
+    load_limits()  # the scan's process reads them too, but cannot report a mistake in them
     for folder in (machine.root, machine.driver_root):
         if folder and not os.path.isdir(folder):
             raise UsageError(f"{folder}: no such folder")

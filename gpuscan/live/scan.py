@@ -2,12 +2,10 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from math import inf
 
 from gpuscan import __version__, collectors
-from gpuscan.errors import UsageError
 from gpuscan.live import process as source
-from gpuscan.live.supervisor import Guard, Limits, Options
+from gpuscan.live.supervisor import Guard, Options
 from gpuscan.recording import Recording
 
 
@@ -69,19 +67,3 @@ def _again(recording: Recording) -> list[str]:
         for key in collectors.again(recording)
         if key in recording and recording.all(key)[-1].error is None
     ]
-
-
-def limits_from(text: str) -> Limits:
-    """Return limits such as `init=2,call=1,host=1,slow=0.5`, in seconds; tests shorten them
-    through GPUSCAN_LIMITS.
-    """
-    try:
-        pairs = (pair.split("=") for pair in text.split(",") if pair)
-        limits = Limits(**{f"{name}_s": float(seconds) for name, seconds in pairs})
-        if not all(0 < seconds < inf for seconds in limits):
-            raise ValueError
-        return limits
-    except (ValueError, TypeError):
-        raise UsageError(
-            f"GPUSCAN_LIMITS={text}: write it as init=120,call=50,host=10,slow=5 (seconds)"
-        ) from None

@@ -173,15 +173,16 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         )  # before the rest is imported: NVML's binding takes longer than all of it
         import json
 
-        from gpuscan.errors import UsageError
-        from gpuscan.live.scan import limits_from, scan
+        from gpuscan.errors import ProfileError
+        from gpuscan.live.limits import load_limits
+        from gpuscan.live.scan import scan
         from gpuscan.live.supervisor import Options
         from gpuscan.recording import dump
 
         try:
-            limits = limits_from(os.environ.get("GPUSCAN_LIMITS", ""))
-        except UsageError:
-            os._exit(2)  # whoever began the scan reads them, too, and says what is wrong
+            limits = load_limits()
+        except ProfileError:
+            os._exit(2)  # the command reads the limits too, and reports the mistake
         options = Options(request.root, request.driver_root, request.deadline_s, limits)
         if request.load is not None:
             from gpuscan.burnin.scheduler import burn

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from gpuscan.live import process as source
 from gpuscan.live.channel import STATUS_S, Desk
 from gpuscan.live.child import Places
-from gpuscan.live.keys import INIT, SWEEPS, gpu_of
+from gpuscan.live.keys import INIT, gpu_of
+from gpuscan.live.limits import Limits
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 
@@ -24,34 +25,6 @@ MOST_HANGS = {
 MOST_CRASHES = 16  # a call that crashes NVML may do so on every GPU, and a new child takes no time
 TICK_S = 1.0
 MOST_RESERVED_S = 30.0  # of a deadline, for judging and reporting: of days a share would be hours
-
-
-class Limits(NamedTuple):
-    """How long one key may take, in seconds; `call` is longer than the driver's own GSP timeout of
-    45.
-    """
-
-    init_s: float = 120.0
-    call_s: float = 50.0
-    host_s: float = 10.0
-    sweep_s: float = 40.0  # a command that asks the whole fabric
-    # an answer of a GPU that took this long came from dead firmware: it is asked nothing more
-    slow_s: float = 5.0
-    worker_s: float = 60.0  # silence of a burn-in's worker: twice its own limit for a stuck GPU
-
-    def of(self, key: str) -> float:
-        """Return the limit of one key."""
-        if key == INIT:
-            return self.init_s
-        if key.removeprefix("run:").startswith(SWEEPS):
-            return self.sweep_s
-        return self.call_s if key.startswith("nvml:") else self.host_s
-
-    def proof(self, key: str) -> float:
-        """Return how long a silence must be to prove a hang; a shorter one only says that we were
-        in haste.
-        """
-        return min(self.of(key), 40.0 if key == INIT else 10.0)
 
 
 class Options(NamedTuple):

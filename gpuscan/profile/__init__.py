@@ -2,7 +2,6 @@
 
 from gpuscan.profile.profile import (
     BASE,
-    SITE,
     TABLES,
     Profile,
     ProfileLens,
@@ -19,7 +18,6 @@ from gpuscan.profile.profile import (
 
 __all__ = [
     "BASE",
-    "SITE",
     "TABLES",
     "Profile",
     "ProfileLens",

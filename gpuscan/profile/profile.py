@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from gpuscan import files
 from gpuscan.engine.lens import Book, NotJudged
 from gpuscan.errors import ProfileError, UsageError, near_misses
-from gpuscan.files import bundled, refuse_writable, schema_text
+from gpuscan.files import bundled, schema_text
 from gpuscan.model import Gpu, Node, is_unread
 from gpuscan.model.outcome import Evidence
 from gpuscan.profile import yamlfile
+from gpuscan.profile.site import load_site_config
 
-SITE = "/etc/gpuscan"
 BASE = "default"
-LARGEST = 1 << 20
 TABLES = ("gpu.slots", "burnin.nccl")  # a mapping that is one expectation, and no branch of others
 DEEPEST = 8
 
@@ -84,7 +84,7 @@ def schema() -> dict[str, Any]:
 
 def places() -> list[str]:
     """Return the folders that profile names are looked up in: the site's, then the bundled ones."""
-    return [os.path.join(SITE, "profiles"), bundled("profiles")]
+    return [os.path.join(files.SITE, "profiles"), bundled("profiles")]
 
 
 def known_names() -> dict[str, str]:
@@ -92,7 +92,7 @@ def known_names() -> dict[str, str]:
     names: dict[str, str] = {}
     for folder in reversed(places()):
         try:
-            files = sorted(os.listdir(folder))
+            listing = sorted(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -100,7 +100,7 @@ def known_names() -> dict[str, str]:
                 f"{folder}: {error.strerror}: its profiles cannot be listed"
             ) from None
         names.update(
-            {file[:-5]: os.path.join(folder, file) for file in files if file.endswith(".yaml")}
+            {file[:-5]: os.path.join(folder, file) for file in listing if file.endswith(".yaml")}
         )
     return names
 
@@ -183,29 +183,9 @@ def _vouched(merged: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(path: str, *, trusted: bool = False) -> str:
-    """Return the text of a file; raises ProfileError for all that keeps it from being read."""
-    try:
-        if not trusted:
-            refuse_writable(path)
-        with open(path, encoding="utf-8") as file:
-            text = file.read(LARGEST + 1)
-    except UsageError as error:
-        raise ProfileError(str(error)) from None
-    except OSError as error:
-        raise ProfileError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ProfileError(
-            f"{path}:1:1: not a text file in UTF-8 ({error.reason} at byte {error.start})"
-        ) from None
-    if len(text) > LARGEST:
-        raise ProfileError(f"{path}: larger than {LARGEST >> 10} KiB, which no profile is")
-    return text
-
-
 def _parse(path: str) -> dict[str, Any]:
     own = os.path.dirname(os.path.abspath(path)) == os.path.abspath(bundled("profiles"))
-    text = _text(path, trusted=own)
+    text = yamlfile.read_text(path, trusted=own)
     data, positions = yamlfile.load(text, path)
     if (
         not own
@@ -283,9 +263,9 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     none or several fit equally the most that can be said of the GPUs is used, and nothing vouches
     for the rest.
     """
-    pinned = _pinned()
-    if pinned:
-        return load(pinned, settings), f"profile {pinned}, pinned in {SITE}/config.yaml"
+    site = load_site_config()
+    if site.profile:
+        return load(site.profile, settings), f"profile {site.profile}, pinned in {site.path}"
     if is_unread(node.gpus):
         return load(BASE, settings)._replace(
             vouches=False
@@ -326,7 +306,7 @@ def _fit(name: str, path: str, gpus: set[str], machine: list[str]) -> int:
     A site's variant of a bundled profile that bears its name fits where that one does; one of
     another name says where.
     """
-    text = _text(path, trusted=True)
+    text = yamlfile.read_text(path, trusted=True)
     heir = path != _bundled(name) and os.path.exists(_bundled(name))
     if not gpus or not all(isinstance(gpu, str) and (heir or gpu in text) for gpu in gpus):
         return 0  # choosing must not parse every profile
@@ -338,20 +318,6 @@ def _fit(name: str, path: str, gpus: set[str], machine: list[str]) -> int:
         return 1
     names = [*machine, " ".join(machine[:2])]
     return 2 if any(fnmatchcase(name, pattern) for name in names for pattern in patterns) else 0
-
-
-def _pinned() -> str:
-    path = os.path.join(SITE, "config.yaml")
-    if not os.path.lexists(path):
-        return ""
-    data, positions = yamlfile.load(_text(path), path)
-    shape = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"profile": {"type": "string"}},
-    }
-    yamlfile.validate(data, positions, path, shape)
-    return str(data.get("profile", ""))
 
 
 def silkscreen(profile: Profile, label: str) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 
 import yaml
 
-from gpuscan.errors import ProfileError, near_misses
+from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.files import refuse_writable
 
 MOST_NODES = 20_000
+LARGEST = 1 << 20
 Position = tuple[int, int]
 Positions = dict[tuple[Any, ...], Position]
 _SCALARS = {
@@ -18,6 +20,29 @@ _SCALARS = {
     "tag:yaml.org,2002:bool": lambda text: text.lower() == "true",
     "tag:yaml.org,2002:null": lambda _: None,
 }
+
+
+def read_text(path: str, *, trusted: bool = False) -> str:
+    """Return the text of a file; raises ProfileError for everything that keeps it from being read.
+
+    As root, a file that others may write is refused unless it is *trusted*.
+    """
+    try:
+        if not trusted:
+            refuse_writable(path)
+        with open(path, encoding="utf-8") as file:
+            text = file.read(LARGEST + 1)
+    except UsageError as error:
+        raise ProfileError(str(error)) from None
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ProfileError(
+            f"{path}:1:1: not a text file in UTF-8 ({error.reason} at byte {error.start})"
+        ) from None
+    if len(text) > LARGEST:
+        raise ProfileError(f"{path}: larger than {LARGEST >> 10} KiB, which no profile is")
+    return text
 
 
 def load(text: str, name: str) -> tuple[Any, Positions]:

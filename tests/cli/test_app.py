@@ -223,38 +223,6 @@ def test_an_option_that_was_given_nothing_is_no_option_left_out(
 
 
 @pytest.mark.parametrize(
-    "limits",
-    [
-        "init=x",
-        "init",
-        "foo=3",
-        "=",
-        "init=1=2",
-        "garbage",
-        "call=nan",
-        "call=inf",
-        "host=0",
-        "slow=-1",
-    ],
-)
-@pytest.mark.parametrize("command", ["run", "info", "doctor", "collect x.json"])
-@pytest.mark.parametrize(
-    "elsewhere", [True, False]
-)  # the scan is begun before the options are read, unless it is of elsewhere
-def test_limits_that_make_no_sense_are_told(
-    command: str, limits: str, elsewhere: bool, tmp_path: Path
-) -> None:
-    roots = ["--root", str(tmp_path)] if elsewhere else []
-    done = gpuscan(*command.split(), *roots, cwd=tmp_path, GPUSCAN_LIMITS=limits)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr
-        == f"gpuscan: GPUSCAN_LIMITS={limits}: write it as init=120,call=50,host=10,slow=5 (seconds)\n"
-    )
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize(
     ("style", "code"), [("full", 2), ("simple", 2), ("nagios", 3), ("npd", 2), ("nagois", 2)]
 )
 @pytest.mark.parametrize(

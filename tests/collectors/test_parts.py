@@ -13,7 +13,7 @@ from nodes_recordings import base, judged, not_passed
 from nodes_synthetic import CX7, GPUS, vpd
 
 from gpuscan import collectors
-from gpuscan.live.supervisor import Limits
+from gpuscan.live.limits import Limits
 from gpuscan.model import Port, is_unread
 from gpuscan.recording import Recording, load, patch
 

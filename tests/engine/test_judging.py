@@ -185,7 +185,7 @@ def test_a_site_s_own_under_a_bundled_name_is_kept_whole(
         "extends: h100-8x\ngpu: {count: 7}\n", "utf-8"
     )
     with monkeypatch.context() as here:
-        here.setattr("gpuscan.profile.profile.SITE", str(tmp_path))
+        here.setattr("gpuscan.files.SITE", str(tmp_path))
         kept = [provenance(recording), provenance(recording, profile="h100-8x")]
     for one in kept:
         again = anew(Recording({**one}, recording.scope, recording))

@@ -28,8 +28,9 @@ from machine import (
     wait_for,
 )
 
+from gpuscan.live.limits import Limits
 from gpuscan.live.process import leave, spawn
-from gpuscan.live.supervisor import Guard, Limits, Options
+from gpuscan.live.supervisor import Guard, Options
 from gpuscan.recording import load
 
 A, B = "0000:43:00.0", "0000:c3:00.0"  # SXM1 in slot 22 and SXM5 in slot 26
@@ -376,12 +377,6 @@ def test_children_ignored_by_whoever_started_us(eight: Machine) -> None:
     ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     done = eight.run(before=(sys.executable, "-c", ignore))
     assert (done.verdict[:2], done.err) == ((30, "reboot"), "")
-
-
-def test_wrong_limits_are_told(eight: Machine) -> None:
-    done = eight.plain(*eight.scan(), limits="call=soon")
-    assert done.code == 2
-    assert "GPUSCAN_LIMITS=call=soon" in done.err
 
 
 def test_a_plan_and_an_answer_larger_than_the_pipes(tmp_path: Path) -> None:

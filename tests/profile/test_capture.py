@@ -128,7 +128,7 @@ def test_the_machine_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder.mkdir()
     text = Path(captured(tmp_path, base("gb200-4x"))).read_text("utf-8")
     (folder / "tray.yaml").write_text(text, "utf-8")
-    monkeypatch.setattr("gpuscan.profile.profile.SITE", str(tmp_path))
+    monkeypatch.setattr("gpuscan.files.SITE", str(tmp_path))
     chosen, why = profile.choose(collectors.node(base("gb200-4x")))
     assert (chosen.name, chosen.vouches) == ("tray", True), why
 

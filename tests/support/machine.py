@@ -196,7 +196,15 @@ class Machine:
         own = (
             environment(self.library, self.scenario, self.log) if self.library else dict(os.environ)
         )
-        return {**own, "GPUSCAN_LIMITS": limits, MARK: str(uuid.uuid4())}
+        return {**own, "GPUSCAN_CONFIG": str(self.configure(limits)), MARK: str(uuid.uuid4())}
+
+    def configure(self, limits: str) -> Path:
+        """Write a site configuration with these limits (`init=10,call=1`) and return its path."""
+        pairs = [pair.split("=") for pair in limits.split(",") if pair]
+        config = {"limits": {f"{name}_s": float(seconds) for name, seconds in pairs}}
+        path = self.folder / f"config {limits}.yaml"
+        path.write_text(json.dumps(config), "utf-8")
+        return path
 
     def command(self, *words: str, before: Sequence[str] = (), script: str = "") -> list[str]:
         """Return the command line, *before* put before it; *script* is Python to run in place of

@@ -13,7 +13,7 @@ from paths import RECORDINGS
 
 from gpuscan import collectors, profile
 from gpuscan.engine import suite, verdict
-from gpuscan.files import bundled
+from gpuscan.files import bundled, site_config_path
 from gpuscan.importers.load import opened
 from gpuscan.model import Node
 from gpuscan.model.outcome import ACTIONS, Action, Report, Result, Status
@@ -104,4 +104,4 @@ def exit_of(action: str) -> int:
 
 def site_pins_a_profile() -> bool:
     """Tell whether this machine pins a profile: then `auto` is not the tests' to try."""
-    return os.path.exists(os.path.join(profile.SITE, "config.yaml"))
+    return os.path.exists(site_config_path())

@@ -1,0 +1,67 @@
+"""The site configuration, /etc/gpuscan/config.yaml: the pinned profile and the time limits."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpuscan.errors import ProfileError
+from gpuscan.files import SITE_CONFIG_VARIABLE, site_config_path
+from gpuscan.profile import yamlfile
+
+DAY_S = 86_400
+_SECONDS = {"type": "number", "exclusiveMinimum": 0, "maximum": DAY_S}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "profile": {"type": "string"},
+        "limits": {
+            "type": "object",
+            "additionalProperties": False,
+            # the fields of gpuscan.live.limits.Limits, where their defaults are
+            "properties": dict.fromkeys(("init_s", "call_s", "host_s", "sweep_s", "slow_s", "worker_s"), _SECONDS),
+        },
+    },
+}
+TYPES: dict[str, tuple[type, ...]] = {"object": (dict,), "string": (str,), "number": (int, float)}
+
+
+class SiteConfig(NamedTuple):
+    """What the site configuration says; *path* is its file."""
+
+    path: str
+    profile: str = ""
+    limits: Mapping[str, float] = {}
+
+
+def load_site_config() -> SiteConfig:
+    """Read the site configuration; everything has its default where the file does not exist.
+
+    Raises ProfileError with file:line:column for a mistake in it, for a file that GPUSCAN_CONFIG
+    names and that does not exist, and, as root, for one that others may write.
+    """
+    path = site_config_path()
+    if not os.path.lexists(path):
+        if path == os.environ.get(SITE_CONFIG_VARIABLE):
+            raise ProfileError(f"{SITE_CONFIG_VARIABLE}={path}: no such file")
+        return SiteConfig(path)
+    data, positions = yamlfile.load(yamlfile.read_text(path), path)
+    if not _satisfies(data, SCHEMA):
+        yamlfile.validate(data, positions, path, SCHEMA)
+    return SiteConfig(path, data.get("profile", ""), data.get("limits", {}))
+
+
+def _satisfies(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Prove a value valid without jsonschema, whose import takes 90 ms of every scan.
+
+    Knows only the keywords that SCHEMA uses: jsonschema decides, and words the mistakes, whenever
+    this returns False.
+    """
+    if not isinstance(value, TYPES[schema["type"]]) or isinstance(value, bool):
+        return False
+    if isinstance(value, (int, float)):
+        return bool(schema["exclusiveMinimum"] < value <= schema["maximum"])
+    if isinstance(value, dict):
+        keys = schema["properties"]
+        return all(name in keys and _satisfies(item, keys[name]) for name, item in value.items())
+    return True
