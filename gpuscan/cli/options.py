@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuscan.errors import UsageError, near_misses
+from gpuscan.renderers import FORMATS
 
 
 def one_of(*known: str) -> Callable[[str], str]:
@@ -57,7 +58,7 @@ Format = Annotated[
 TableFormat = Annotated[
     str, typer.Option("--format", help="text, json, csv", callback=one_of("text", "json", "csv"))
 ]
-ReportFormat = Annotated[str, typer.Option("--format", help="text, json, junit, junit-full")]
+ReportFormat = Annotated[str, typer.Option("--format", help=", ".join(FORMATS))]
 Reports = Annotated[
     list[str],
     typer.Option("--report", metavar="FORMAT=FILE", help="a further report, as junit=gpuscan.xml"),

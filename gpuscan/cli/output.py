@@ -100,11 +100,7 @@ def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
             write(renderers.find(format_)(reports, verbosity=show.verbosity, many=many), file)
         except UsageError as error:
             lost.append(error)
-    render = renderers.find(show.format)
-    if show.format == "text" and not show.output and _on_terminal():
-        from gpuscan.renderers import terminal
-
-        render = terminal.render
+    render = renderers.find(show.format, on_terminal=not show.output and _on_terminal())
     text = render(reports, verbosity=show.verbosity, many=many)
     for place in (show.output, *([""] if show.output not in ("", "-") else [])):
         try:

@@ -1,7 +1,8 @@
-"""Reports for readers: one function a format, all in one dict."""
+"""The report formats: one module each, listed in one table."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from importlib import import_module
+from typing import NamedTuple, Protocol
 
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import Report
@@ -14,32 +15,43 @@ class Renderer(Protocol):
         """Return the whole text, newline at its end."""
 
 
-def _later(module: str, function: str = "render") -> Renderer:
-    """Return a renderer whose module is imported when it is called."""
+class Format(NamedTuple):
+    """Where a format's renderer is: a module here and its function.
+
+    *terminal* is the module whose `render` takes over where standard output is a terminal. Modules
+    are imported when they are used.
+    """
+
+    module: str
+    function: str = "render"
+    terminal: str = ""
+
+
+# To add a format: its module, and one line here. `--format` and its help follow.
+RENDERERS = {
+    "text": Format("text", terminal="terminal"),
+    "json": Format("json_"),
+    "junit": Format("junit"),
+    "junit-full": Format("junit", "render_full"),
+}
+FORMATS = tuple(RENDERERS)
+
+
+def find(name: str, *, on_terminal: bool = False) -> Renderer:
+    """Return the renderer of a format; raises UsageError for an unknown one.
+
+    The renderer's module is imported by its first call: names are checked before a scan begins,
+    and what renders them is not needed until it has ended.
+    """
+    if name not in RENDERERS:
+        raise UsageError(f"unknown format '{name}': {near_misses(name, list(FORMATS), 'formats')}")
+    row = RENDERERS[name]
+    if on_terminal and row.terminal:
+        row = Format(row.terminal)
 
     def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-        from importlib import import_module
-
-        whole: str = getattr(import_module(f"gpuscan.renderers.{module}"), function)(
-            reports, verbosity=verbosity, many=many
-        )
+        module = import_module(f"gpuscan.renderers.{row.module}")
+        whole: str = getattr(module, row.function)(reports, verbosity=verbosity, many=many)
         return whole
 
     return render
-
-
-RENDERERS = {
-    "text": _later("text"),
-    "json": _later("json_"),
-    "junit": _later("junit"),
-    "junit-full": _later("junit", "render_full"),
-}
-
-
-def find(name: str) -> Renderer:
-    """Return the renderer of a format; raises UsageError for an unknown one."""
-    if name not in RENDERERS:
-        raise UsageError(
-            f"unknown format '{name}': {near_misses(name, list(RENDERERS), 'formats')}"
-        )
-    return RENDERERS[name]
