@@ -1,49 +1,40 @@
-"""What NVIDIA asks for before it takes a part back: by check, area or Xid, each with its source."""
+"""NVIDIA's return policy: what it asks for before it takes a part back, each entry with its source.
 
-import re
+Entries are for a check, an area of checks, or an Xid or SXid.
+"""
+
 from functools import cache
 from typing import NamedTuple
 
-INCIDENT = re.compile(r"incident:(Xid|SXid) (\d+)\b")
+from gpuscan import catalogue
 
 
 class Policy(NamedTuple):
-    """One entry of policy.json: what it is for (`memory.row_remap`, `nvlink`, `xid:79`),
-    its text, its source.
-    """
+    """One entry of policy.json: its key (`memory.row_remap`, `nvlink`, `xid:79`), text, source."""
 
     key: str
     text: str
     source: str
 
 
-@cache
-def _document() -> "dict[str, dict[str, dict[str, str]]]":
-    from gpuscan.catalogue import document
-
-    return document("policy")
-
-
-def general() -> Policy:
-    """Return what holds for every fault."""
-    row = _document()["general"]
+def general_policy() -> Policy:
+    """Return what applies to every fault."""
+    row = catalogue.document("policy")["general"]
     return Policy("general", str(row["text"]), str(row["source"]))
 
 
-def entries() -> tuple[Policy, ...]:
-    """Return all entries."""
-    return tuple(
-        Policy(key, row["text"], row["source"]) for key, row in _document()["entries"].items()
-    )
+@cache
+def policies() -> dict[str, Policy]:
+    """Return all other entries by key."""
+    entries = catalogue.document("policy")["entries"]
+    return {key: Policy(key, row["text"], row["source"]) for key, row in entries.items()}
 
 
-def policy(check: str, subject: str) -> Policy | None:
-    """Return the entry for a finding: that of its Xid, else of its check, else of its area; None
-    where there is none.
+def find_policy(check: str, entry: str = "") -> Policy | None:
+    """Return the closest policy for a finding, None if there is none.
+
+    That of the incident's catalogue *entry* (`xid:79`) comes first, then that of the check, then
+    that of the check's area.
     """
-    hit = INCIDENT.match(subject)
-    code = f"{hit[1].lower()}:{hit[2]}" if hit else ""
-    known = {one.key: one for one in entries()}
-    return next(
-        (known[key] for key in (code, check, check.partition(".")[0]) if key in known), None
-    )
+    keys = (entry, check, check.partition(".")[0])
+    return next((policies()[key] for key in keys if key in policies()), None)

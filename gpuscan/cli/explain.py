@@ -135,7 +135,7 @@ def _document(entry: Entry) -> dict[str, Any]:
 
 def _decoded(entry: Entry) -> list[tuple[str, str]]:
     if entry.decode == "nvlink5":
-        return nvlink.rows(entry.code)
+        return nvlink.describe_rows(entry.code)
     if entry.decode == "nvlink":
         return [
             (

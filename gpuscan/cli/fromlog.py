@@ -10,7 +10,7 @@ from gpuscan.cli.output import Shown
 from gpuscan.engine import judging
 from gpuscan.engine.judging import Wanted
 from gpuscan.errors import UsageError
-from gpuscan.kernellog.keeping import kept, value_of
+from gpuscan.kernellog.keeping import reading_value, select_lines
 from gpuscan.recording import Reading, Recording
 from gpuscan.state import remembering
 from gpuscan.state.remembering import Memory
@@ -66,8 +66,8 @@ def _written_s(file: str, now_s: float) -> float:
 
 def reading(source: "LogFile", *, until_s: float, current: bool) -> dict[str, Any]:
     """Return what is kept of a log, as `collectors/log.py` reads it again."""
-    found = kept(source.rows(), current=current, until_s=until_s)
-    value = value_of(
+    found = select_lines(source.rows(), current=current, until_s=until_s)
+    value = reading_value(
         found, source.total, source.head.split(b"\n"), source.tail.split(b"\n"), until_s=until_s
     )
     value["kernel"] = value["kernel"] or source.kernel

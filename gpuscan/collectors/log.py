@@ -95,10 +95,10 @@ def _incidents(
         Situation,
         incidents,
     )
-    from gpuscan.kernellog.events import events
+    from gpuscan.kernellog.events import read_events
 
     found = incidents(
-        events(records), Situation(gpus, driver_branch(recording), _booted_s(recording))
+        read_events(records), Situation(gpus, driver_branch(recording), _booted_s(recording))
     )
     by_address = {} if is_unread(gpus) else {gpu.address: gpu for gpu in gpus}
     for incident in found:
@@ -223,7 +223,7 @@ def _raw_records(value: Any) -> list[Record]:
 def _file_records(value: Any) -> Any:
     """Parse what was kept of a log file; Unread where nothing in it is the kernel's."""
     from gpuscan.kernellog.lines import (
-        numbered,  # only for logs read from a file: its shapes take a while to compile
+        parse_numbered_lines,  # only for logs read from a file: its patterns take long to compile
     )
 
     if not value["kernel"]:
@@ -231,7 +231,9 @@ def _file_records(value: Any) -> Any:
     _, wall_s = value["last"]
     rows = [(int(number), str(line)) for number, line in value["lines"]]
     found = [
-        record for record in numbered(rows, wall_s) if record.kernel or record.transport == "fm"
+        record
+        for record in parse_numbered_lines(rows, wall_s)
+        if record.kernel or record.transport == "fm"
     ]
     return found or [Record("", value["first"][0], None, True, 1)]
 
@@ -282,6 +284,6 @@ def suspects(recording: Recording) -> set[str]:
     ]
     if not coded:
         return set()
-    from gpuscan.kernellog.events import events
+    from gpuscan.kernellog.events import read_events
 
-    return {event.address for event in events(coded) if event.entry in SUSPECT}
+    return {event.address for event in read_events(coded) if event.entry in SUSPECT}

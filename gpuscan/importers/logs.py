@@ -5,7 +5,7 @@
 import os
 
 from gpuscan.importers.part import Part, answer
-from gpuscan.kernellog.keeping import kept, value_of
+from gpuscan.kernellog.keeping import reading_value, select_lines
 from gpuscan.recording import Reading
 
 # lines of the beginning and of the end that tell what kind of log it is, and from when to when
@@ -18,8 +18,8 @@ def readings(part: Part) -> list[Reading]:
     """
     lines = part.text.encode("utf-8", "surrogateescape").split(b"\n")
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
-    found = kept(enumerate(lines, 1), until_s=until_s)
-    value = value_of(found, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
+    found = select_lines(enumerate(lines, 1), until_s=until_s)
+    value = reading_value(found, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
     value["kernel"] = (
         # it was recognised as a log: having no line of the kernel it has no fault of the kernel
         True

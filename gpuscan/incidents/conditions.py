@@ -1,6 +1,4 @@
-"""Conditions: what an entry of the catalogue asks for in the company of other events and the
-GPU's state. Pure.
-"""
+"""Evaluate the conditions of catalogue entries against other events and the GPU's state."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,10 +6,10 @@ from typing import Any, NamedTuple
 
 from gpuscan.catalogue import Entry
 from gpuscan.incidents import nvlink
-from gpuscan.kernellog.events import NOTHING, Event
+from gpuscan.kernellog.event import NOTHING, Event
 from gpuscan.model.outcome import RECOVERY_ACTIONS, Action
 
-ONE_S = 1.0  # lines that are no further apart are of one fault: the driver prints several for each
+ONE_S = 1.0  # lines this close are one fault: the driver prints several for each
 APART_S = 60.0  # a link that goes up and down within a minute has failed once
 WEEK_S = 7 * 86400.0
 WORDS = re.compile(r"\(\s*(0x[0-9a-fA-F]+(?:[\s,]+0x[0-9a-fA-F]+)*)\s*\)")
@@ -20,11 +18,11 @@ LINK = re.compile(r"(?i)\blink\s+(-?\d{1,3})\b")
 
 
 class Context(NamedTuple):
-    """What an event is judged in: all *events* of the log in its order, the driver's *branch* (0 if
-    not known), the GPU.
+    """What an event is judged against.
 
-    *state* holds remap_failed, remap_pending, sram_threshold, lost, needs_reset (bool) and
-    recovery_action (int), as far as they were read; what is missing or None satisfies no condition.
+    *events* are all events of the log in its order; *branch* is the driver's (0 if unknown).
+    *state* is the GPU's: remap_failed, remap_pending, sram_threshold, lost, needs_reset (bool) and
+    recovery_action (int), as far as they were read. What is missing or None meets no condition.
     """
 
     events: Sequence[Event] = ()
@@ -34,8 +32,9 @@ class Context(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What an event asks for, why ("" where it is the entry's own first action), and how soon (now
-    or next-idle).
+    """The action for an event, its reason and its urgency (now or next-idle).
+
+    *because* is "" if the action is the entry's default.
     """
 
     action: Action
@@ -44,25 +43,23 @@ class Choice(NamedTuple):
 
 
 def holds(condition: Mapping[str, Any], event: Event, context: Context) -> bool:
-    """Tell whether all predicates of a condition hold; raises KeyError for a predicate that does
-    not exist.
+    """Return whether all predicates of a condition hold.
+
+    Raises KeyError for a predicate that does not exist.
     """
     return all(PREDICATES[name](wanted, event, context) for name, wanted in condition.items())
 
 
-def action_of(entry: Entry, event: Event, context: Context) -> tuple[Action, str]:
-    """Return what an event asks for, and why."""
-    chosen = choice(entry, event, context)
-    return chosen.action, chosen.because
+def choose_action(entry: Entry, event: Event, context: Context) -> Choice:
+    """Return the action for an event.
 
-
-def choice(entry: Entry, event: Event, context: Context) -> Choice:
-    """Return the first condition's word that holds, else what the event's own words say, else the
-    entry's first action.
+    That of the entry's first condition that holds, else that of the decoder of the event's text,
+    else the entry's default.
     """
-    for one in entry.conditions:
-        if holds(one.when, event, context):
-            return Choice(one.action, one.because, one.urgency or entry.urgency)
+    for condition in entry.conditions:
+        if holds(condition.when, event, context):
+            urgency = condition.urgency or entry.urgency
+            return Choice(condition.action, condition.because, urgency)
     decoded = DECODERS[entry.decode](event, context) if entry.decode else None
     action, because = decoded or (entry.action, "")
     return Choice(action, because, entry.urgency)
@@ -91,9 +88,7 @@ def _companion(wanted: Mapping[str, Any], event: Event, context: Context) -> boo
 
 
 def _around(event: Event, context: Context, when: str) -> Iterator[Event]:
-    """Yield the other events of the same boot that come before, after, or both: nothing is an echo
-    across a boot.
-    """
+    """Yield the other events of the same boot: those before, after, or both (any)."""
     here = _place(event, context)
     if when != "after":
         yield from _until_boot(reversed(context.events[:here]))
@@ -102,32 +97,32 @@ def _around(event: Event, context: Context, when: str) -> Iterator[Event]:
 
 
 def _until_boot(events: Iterator[Event]) -> Iterator[Event]:
-    for one in events:
-        if one.kind == "boot":
+    for event in events:
+        if event.kind == "boot":
             return
-        yield one
+        yield event
 
 
 def _place(event: Event, context: Context) -> int:
-    return next((at for at, one in enumerate(context.events) if one is event), len(context.events))
+    """Return the event's index among all, their number if it is not one of them."""
+    others = enumerate(context.events)
+    return next((index for index, other in others if other is event), len(context.events))
 
 
-def _apart(one: Event, other: Event) -> float:
-    """Return how many seconds lie between two events of one boot; 0 where no stamp tells, as in
-    pasted lines.
-    """
-    if one.at_s is not None and other.at_s is not None:
-        return abs(one.at_s - other.at_s)
-    if one.wall_s is not None and other.wall_s is not None:
-        return abs(one.wall_s - other.wall_s)
+def _apart(event: Event, other: Event) -> float:
+    """Return the seconds between two events of one boot; 0 without timestamps (pasted lines)."""
+    if event.at_s is not None and other.at_s is not None:
+        return abs(event.at_s - other.at_s)
+    if event.wall_s is not None and other.wall_s is not None:
+        return abs(event.wall_s - other.wall_s)
     return 0.0
 
 
-def same_part(one: Event, other: Event) -> bool:
-    """Tell whether two events are of one part: by PCI address, and only where neither has one by
-    its other name.
-    """
-    return one.address == other.address if one.address or other.address else one.part == other.part
+def same_part(event: Event, other: Event) -> bool:
+    """Return whether two events are about one part, by PCI address or, without any, by name."""
+    if event.address or other.address:
+        return event.address == other.address
+    return event.part == other.part
 
 
 def _state(wanted: Mapping[str, Any], _: Event, context: Context) -> bool:
@@ -152,45 +147,42 @@ def _within(times: Sequence[float], count: int, within_s: float) -> bool:
 def _occurrences(
     event: Event, context: Context, alike: Callable[[Event], bool], apart_s: float, across: str = ""
 ) -> tuple[float, ...]:
-    """Return when the same fault came on the same part; lines that are less than *apart_s* apart
-    are one occurrence.
+    """Return the times of the same fault on the same part.
 
-    With *across* (reset or boot) an occurrence counts only if such a one lies between it and the
-    one before. What bears no time is not counted: nothing proves that it is another occurrence.
+    Lines less than *apart_s* seconds apart are one occurrence. With *across* (reset or boot) an
+    occurrence counts only if there was such an event since the one before. Lines without a time do
+    not count: nothing proves that they are another occurrence.
     """
     wall = event.wall_s is not None
-    events = context.events if wall else _one_boot(event, context)
     times: list[float] = []
-    last, fresh = 0.0, True
-    for one in events:
-        fresh = fresh or _ends_life(one, event, across)
-        at = one.wall_s if wall else one.at_s
-        if one.entry != event.entry or not same_part(one, event) or at is None or not alike(one):
+    last, ended = 0.0, True
+    for other in context.events if wall else _same_boot(event, context):
+        ended = ended or _is_cure(other, event, across)
+        at = other.wall_s if wall else other.at_s
+        same = other.entry == event.entry and same_part(other, event) and alike(other)
+        if at is None or not same:
             continue
-        if not times or (fresh if across else at - last > apart_s):
+        if not times or (ended if across else at - last > apart_s):
             times.append(at)
-        last, fresh = at, False
+        last, ended = at, False
     return tuple(times)
 
 
-def _one_boot(event: Event, context: Context) -> list[Event]:
+def _same_boot(event: Event, context: Context) -> list[Event]:
     before = list(_around(event, context, "before"))
     return [*reversed(before), event, *_around(event, context, "after")]
 
 
-def _ends_life(one: Event, event: Event, how: str) -> bool:
-    """Tell whether an event is a boot or, where a reset is enough, a reset of the same part or of
-    all.
-    """
-    return one.kind == "boot" or (
-        how == "reset" and one.kind == "reset" and one.address in ("", event.address)
-    )
+def _is_cure(other: Event, event: Event, how: str) -> bool:
+    """Return whether *other* is a boot or, if *how* is reset, a reset of the event's part."""
+    if other.kind == "reset" and how == "reset":
+        return other.address in ("", event.address)
+    return other.kind == "boot"
 
 
 def _followed_by(wanted: str, event: Event, context: Context) -> bool:
-    return any(
-        _ends_life(one, event, wanted) for one in context.events[_place(event, context) + 1 :]
-    )
+    later = context.events[_place(event, context) + 1 :]
+    return any(_is_cure(other, event, wanted) for other in later)
 
 
 PREDICATES: dict[str, Callable[[Any, Event, Context], bool]] = {
@@ -214,7 +206,7 @@ PREDICATES: dict[str, Callable[[Any, Event, Context], bool]] = {
 
 
 def registers(event: Event) -> list[int]:
-    """Return the hex words that an NVLink line ends with."""
+    """Return the registers at the end of an NVLink line."""
     hit = WORDS.search(event.text)
     texts = event.values.get("registers") or (re.split(r"[\s,]+", hit[1]) if hit else [])
     return [int(str(text), 16) for text in texts]
@@ -229,30 +221,26 @@ def _link(event: Event) -> int | None:
 def _nvlink5(event: Event, context: Context) -> tuple[Action, str] | None:
     hit = UNIT.match(event.text)
     unit = event.values.get("unit") or (hit[0] if hit else "")
-    row = nvlink.decode5(event.code, registers(event), context.branch, unit)
-    if row is None:
-        return (
-            (Action.MONITOR, "the line calls it not fatal")
-            if _plain(event.severity) == "nonfatal"
-            else None
-        )
-    if row.immediate == "XID_154_EVAL":
-        return _recovery(event, context), row.reason
-    reset = row.action is Action.RESET_GPU
-    times = _occurrences(event, context, lambda one: _link(one) == _link(event), APART_S)
-    if row.investigate in nvlink.SIGNAL and _within(times, 2 if reset else 3, WEEK_S):
-        return Action.INSPECT, f"again on the same link: {row.reason}"
-    return row.action, row.reason
+    error = nvlink.decode_nvlink5(event.code, registers(event), context.branch, unit)
+    if error is None:
+        if _plain(event.severity) == "nonfatal":
+            return Action.MONITOR, "the line calls it non-fatal"
+        return None
+    if error.immediate == "XID_154_EVAL":
+        return _recovery(event, context), error.reason
+    reset = error.action is Action.RESET_GPU
+    times = _occurrences(event, context, lambda other: _link(other) == _link(event), APART_S)
+    if error.investigate in nvlink.SIGNAL and _within(times, 2 if reset else 3, WEEK_S):
+        return Action.INSPECT, f"again on the same link: {error.reason}"
+    return error.action, error.reason
 
 
 def _recovery(event: Event, context: Context) -> Action:
-    """Return what the driver's next Xid 154 for the GPU wants, for that decides here; else the
-    program starts again.
-    """
+    """Return the action of the GPU's last Xid 154 within APART_S, restart-app without one."""
     wanted = [
-        RECOVERY_ACTIONS.get(one.values.get("to", 0), Action.INVESTIGATE)
-        for one in _around(event, context, "after")
-        if one.entry == "xid:154" and same_part(one, event) and _apart(one, event) <= APART_S
+        RECOVERY_ACTIONS.get(other.values.get("to", 0), Action.INVESTIGATE)
+        for other in _around(event, context, "after")
+        if other.entry == "xid:154" and same_part(other, event) and _apart(other, event) <= APART_S
     ]
     return max([Action.RESTART_APP, *wanted[-1:]], key=lambda action: action.rank)
 
@@ -261,18 +249,16 @@ def _nvlink4(event: Event, context: Context) -> tuple[Action, str] | None:
     words = registers(event)
     if not words:
         return None
-    kind = nvlink.kind74(words)
+    kind = nvlink.classify_xid74(words)
     action, because = nvlink.MEANINGS[kind]
 
-    def alike(one: Event) -> bool:
-        return _link(one) == _link(event) and nvlink.kind74(registers(one)) == kind
+    def alike(other: Event) -> bool:
+        return _link(other) == _link(event) and nvlink.classify_xid74(registers(other)) == kind
 
     times = _occurrences(event, context, alike, APART_S)
     if kind == "ecc" and len(times) > 2:
-        return (
-            Action.REPLACE,
-            "ECC or parity errors in the link's hardware, more than twice on one link",
-        )
+        reason = "ECC or parity errors in the link's hardware, more than twice on one link"
+        return Action.REPLACE, reason
     if kind in ("mechanical", "signal") and len(times) > 1:
         return Action.INSPECT, f"again on the same link: {because}"
     return action, because

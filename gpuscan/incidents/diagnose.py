@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from gpuscan import catalogue
-from gpuscan.incidents.conditions import Choice, Context, choice
+from gpuscan.incidents.conditions import Choice, Context, choose_action
 from gpuscan.incidents.patterns import pattern
-from gpuscan.kernellog.events import Event
+from gpuscan.kernellog.event import Event
 from gpuscan.model import Echo, Gpu, Incident, Unread, is_unread
 from gpuscan.model.outcome import Action
 
@@ -123,7 +123,7 @@ def _judged(
     chosen = (
         [last] if group.entry == RECOVERY else texts
     )  # of recovery actions the last wins, and `to 0` clears it
-    choices = [choice(catalogue.entry(event.entry), event, context) for event in chosen]
+    choices = [choose_action(catalogue.entry(event.entry), event, context) for event in chosen]
     if last.cause and group.entry == CLEANUP:  # the driver names what it cleans up after
         cause = catalogue.entry(f"xid:{last.cause}")
         choices.append(

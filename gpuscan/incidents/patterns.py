@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuscan.kernellog.events import Event
+from gpuscan.kernellog.event import Event
 
 APART_S = 60.0
 PLACES: tuple[tuple[tuple[str, ...], str], ...] = (

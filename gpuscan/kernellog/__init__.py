@@ -1,3 +1,1 @@
-"""The kernel log: from bytes to records, from records to events; pure but for the reading of a
-file.
-"""
+"""The kernel log: bytes become records, and records become events. Only `live` reads files."""

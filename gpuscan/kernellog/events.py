@@ -1,193 +1,158 @@
-"""Events: what the driver, the switches and the rest of the node report in a kernel log's records,
-one by one.
-"""
+"""Events of a kernel log: what the driver, the NVSwitches and the rest of the node report."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
 
 from gpuscan.kernellog import hostlines, merging, tails
+from gpuscan.kernellog.event import Event
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
-from gpuscan.pci import pci_address
+from gpuscan.pci import PCI, pci_address
 
-__all__ = ("Event", "event", "events", "pci_address", "told")
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class Event(NamedTuple):
-    """One fault or mark in the log: its kind and catalogue entry, the part that it names, and what
-    its text says.
-
-    *address* is a PCI address as sysfs writes it, *part* what else names a part; *at_s* is seconds
-    since boot, *wall_s* Unix time; *text* is the line's tail without the program, which *pid* and
-    *process* name; *cause* is the Xid that a follower blames; *line* is the first line in the
-    input.
-    """
-
-    kind: str
-    code: int
-    entry: str
-    address: str = ""
-    part: str = ""
-    at_s: float | None = None
-    wall_s: float | None = None
-    text: str = ""
-    pid: int = 0
-    process: str = ""
-    mig: str = ""
-    cause: int = 0
-    severity: str = ""
-    values: Mapping[str, Any] = NOTHING
-    line: int = 0
-
-
-PCI = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
 ADDRESS = re.compile(PCI)
+SWITCH = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 XID = re.compile(
-    rf"NVRM: *Xid ?\((?:PCI:)?{PCI}(?: GPU-I:(?P<gi>\d+))?(?: GPU-CI:(?P<ci>\d+))?\): (?P<code>\d{{1,9}})\d*(?:, ?(?P<tail>.*))?"
-)
-SXID = re.compile(
-    r"nvidia-nvswitch\d*: SXid ?\(PCI:(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): "
+    rf"NVRM: *Xid ?\((?:PCI:)?{PCI}(?: GPU-I:(?P<gi>\d+))?(?: GPU-CI:(?P<ci>\d+))?\): "
     r"(?P<code>\d{1,9})\d*(?:, ?(?P<tail>.*))?"
 )
+SXID = re.compile(
+    rf"nvidia-nvswitch\d*: SXid ?\(PCI:{SWITCH}\): (?P<code>\d{{1,9}})\d*(?:, ?(?P<tail>.*))?"
+)
 FABRIC = re.compile(
-    r"detected NVSwitch (?P<severity>fatal|non-fatal|correctable) error (?P<code>\d{1,9}) on (?P<tail>.*?"
-    r"NVSwitch pci bus id (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?).*)"
+    r"detected NVSwitch (?P<severity>fatal|non-fatal|correctable) error (?P<code>\d{1,9}) on "
+    rf"(?P<tail>.*?NVSwitch pci bus id {SWITCH}.*)"
 )
 LOADED = re.compile(r"NVRM: loading NVIDIA UNIX .*?(?P<driver>\d{3,4}\.\d+(?:\.\d+)*)")
 PROBED = re.compile(rf"nvidia-nvswitch\d*: Probing device(?: {PCI})?")
 RESET = re.compile(
     rf"nvidia {PCI}: (?:resetting|reset done)\b"
-    r"|NVRM: GPU (?:at )?(?:PCI:)?(?P<card>[0-9a-fA-F:.]+): GPU reset "
+    r"|NVRM: GPU (?:at )?(?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+): GPU reset "
 )
 BANNER = re.compile(r"Linux version (?P<kernel>\d\S*) ")
 QUOTES = ('"', "'", "`", "\\")
+GSP_TIMEOUT, GSP_ERROR = 119, 120
 
 
-def event(record: Record) -> Event | None:
-    """Return the first event that a record tells of, or None."""
-    return next(iter(told(record)), None)
+def read_events(records: Iterable[Record]) -> Iterator[Event]:
+    """Yield the events of a log in its order.
 
-
-def events(records: Iterable[Record]) -> Iterator[Event]:
-    """Yield the events of a log in its order: what several lines tell, or several copies of one
-    line, is one event.
+    What the driver reports in several lines, and copies of one line that were logged twice, are one
+    event.
     """
-    pairs = (
-        (found, record.transport) for record in merging.whole(records) for found in told(record)
-    )
-    return merging.once(merging.settled(pairs))
+    joined = merging.join_notices(records)
+    pairs = ((event, record.transport) for record in joined for event in parse_events(record))
+    return merging.drop_copies(merging.merge_sxid_lines(pairs))
 
 
-def told(record: Record) -> list[Event]:
-    """Return all events of one record: a message of several lines may tell of several."""
+def parse_events(record: Record) -> list[Event]:
+    """Return all events of one record; a message of several lines may hold several."""
     if not (record.kernel or record.transport == "fm") or not NEEDLE.search(record.message):
         return []
     lines = record.message.split("\n")
     coded = [_coded(line, record) for line in lines]
     if not any(coded):
-        known = _known(record.message, record)
-        return [known] if known else []
-    found = [one or _known(line, record) for one, line in zip(coded, lines, strict=True)]
-    return [one for one in found if one]
+        event = _from_catalogue(record.message, record)
+        return [event] if event else []
+    events = [
+        event or _from_catalogue(line, record) for event, line in zip(coded, lines, strict=True)
+    ]
+    return [event for event in events if event]
 
 
 def _coded(text: str, record: Record) -> Event | None:
-    """Return the event of a line that bears a code, or that ends the life of earlier events."""
+    """Return the event of a line with an Xid or SXid, or of one that marks a boot or a reset."""
     if record.transport == "fm":
         hit = FABRIC.search(text)
         return _sxid(hit, record, hit["severity"].capitalize()) if hit else None
     hit = XID.search(text)
-    if hit and _is_said(text, hit.start(), record):
+    if hit and not _is_quoted(text, hit.start(), record):
         return _xid(hit, record)
     hit = SXID.search(text)
-    if hit and _is_said(text, hit.start(), record):
+    if hit and not _is_quoted(text, hit.start(), record):
         return _sxid(hit, record, "")
     return _mark(text, record)
 
 
-def _is_said(text: str, start: int, record: Record) -> bool:
-    """Tell whether a line says it, and does not quote it: one without prefix must begin with it."""
+def _is_quoted(text: str, start: int, record: Record) -> bool:
+    """Return whether a line only quotes the message that begins at *start*.
+
+    A line without a prefix must begin with the message.
+    """
     before = text[:start]
     if record.transport == "bare":
-        return not any(char.isalnum() or char in QUOTES for char in before)
-    return before[-1:] not in QUOTES
+        return any(char.isalnum() or char in QUOTES for char in before)
+    return before[-1:] in QUOTES
 
 
 def _xid(hit: re.Match[str], record: Record) -> Event:
     code, printed = int(hit["code"]), int(hit["code"])
-    pid, process, text = tails.program(hit["tail"] or "")
-    values = tails.values(code, text)
-    if tails.is_gsp_crash(text) and code not in (119, 120):
-        code, values = 120, {**values, "printed": printed}  # R595 prints it under the number 1
+    pid, process, text = tails.split_program(hit["tail"] or "")
+    values = tails.xid_values(code, text)
+    if tails.is_gsp_crash(text) and code not in (GSP_TIMEOUT, GSP_ERROR):
+        code, values = GSP_ERROR, {**values, "printed": printed}  # R595 prints it as Xid 1
     cause = tails.CAUSE.search(text)
+    instances = (("I", "gi"), ("CI", "ci"))
     return Event(
-        "xid", code, f"xid:{code}", pci_address(hit["address"]), "", record.at_s, record.wall_s, text, pid, process,
-        " ".join(f"GPU-{word}:{hit[name]}" for word, name in (("I", "gi"), ("CI", "ci")) if hit[name]),
-        int(cause[1]) if cause else 0, str(values.pop("severity", "")), values, record.line,
-    )  # fmt: skip
+        kind="xid",
+        code=code,
+        entry=f"xid:{code}",
+        address=pci_address(hit["address"]),
+        at_s=record.at_s,
+        wall_s=record.wall_s,
+        text=text,
+        pid=pid,
+        process=process,
+        mig=" ".join(f"GPU-{kind}:{hit[name]}" for kind, name in instances if hit[name]),
+        cause=int(cause[1]) if cause else 0,
+        severity=str(values.pop("severity", "")),
+        values=values,
+        line=record.line,
+    )
 
 
 def _sxid(hit: re.Match[str], record: Record, severity: str) -> Event:
     code, text = int(hit["code"]), (hit["tail"] or "").strip()
-    values = tails.switch_values(text)
-    severity = severity or str(values.pop("severity", ""))
+    values = tails.sxid_values(text)
     return Event(
-        "sxid", code, f"sxid:{code}", pci_address(hit["address"]), "", record.at_s, record.wall_s, text,
-        severity=severity, values=values, line=record.line,
-    )  # fmt: skip
+        kind="sxid",
+        code=code,
+        entry=f"sxid:{code}",
+        address=pci_address(hit["address"]),
+        at_s=record.at_s,
+        wall_s=record.wall_s,
+        text=text,
+        severity=severity or str(values.pop("severity", "")),
+        values=values,
+        line=record.line,
+    )
 
 
 def _mark(text: str, record: Record) -> Event | None:
-    """Return the event of a boot, of a driver that is loaded, or of a part that is reset."""
-    if record.transport == "mark" or BANNER.match(text):
-        hit = BANNER.match(text)
-        entry, values = ("boot:kernel", {"kernel": hit["kernel"]}) if hit else ("boot:mark", {})
-        return Event(
-            "boot",
-            0,
-            entry,
-            "",
-            "",
-            record.at_s,
-            record.wall_s,
-            text,
-            values=values,
-            line=record.line,
-        )
+    """Return the event of a boot, of a driver being loaded, or of a part being reset."""
+    event = Event("", 0, "", at_s=record.at_s, wall_s=record.wall_s, text=text, line=record.line)
+    banner = BANNER.match(text)
+    if banner:
+        values = {"kernel": banner["kernel"]}
+        return event._replace(kind="boot", entry="boot:kernel", values=values)
+    if record.transport == "mark":
+        return event._replace(kind="boot", entry="boot:mark", values={})
     hit = LOADED.search(text)
-    if hit and _is_said(text, hit.start(), record):
-        values = {"driver": hit["driver"]}
-        return Event(
-            "reset",
-            0,
-            "reset:driver",
-            "",
-            "",
-            record.at_s,
-            record.wall_s,
-            text,
-            values=values,
-            line=record.line,
-        )
+    if hit and not _is_quoted(text, hit.start(), record):
+        return event._replace(kind="reset", entry="reset:driver", values={"driver": hit["driver"]})
     for entry, shape in (("reset:nvswitch", PROBED), ("reset:gpu", RESET)):
         hit = shape.search(text)
-        if hit and _is_said(text, hit.start(), record):
-            address = hit["address"] or hit.groupdict().get("card") or ""
-            where = pci_address(address) if address.count(":") == 2 else ""
-            return Event(
-                "reset", 0, entry, where, "", record.at_s, record.wall_s, text, line=record.line
-            )
+        if hit and not _is_quoted(text, hit.start(), record):
+            address = hit["address"] or hit.groupdict().get("gpu") or ""
+            part = pci_address(address) if address.count(":") == 2 else ""
+            return event._replace(kind="reset", entry=entry, address=part)
     return None
 
 
 FIELDS = ("address", "part", "severity", "pid", "process")
 
 
-def _known(text: str, record: Record) -> Event | None:
-    """Return the event of a line without a code, as the table of such lines has it."""
+def _from_catalogue(text: str, record: Record) -> Event | None:
+    """Return the event of a line without a code that the catalogue (lines.json) knows."""
     hit = hostlines.match(text)
     if hit is None:
         return None
@@ -198,7 +163,6 @@ def _known(text: str, record: Record) -> Event | None:
     own = {name: fields[name] for name in FIELDS if fields.get(name)}
     if ADDRESS.fullmatch(own.get("address", "")):
         own["address"] = pci_address(own["address"])
-    values = {name: value for name, value in fields.items() if name not in FIELDS}
     return Event(
         kind,
         0,
@@ -206,7 +170,7 @@ def _known(text: str, record: Record) -> Event | None:
         at_s=record.at_s,
         wall_s=record.wall_s,
         text=text,
-        values=values,
+        values={name: value for name, value in fields.items() if name not in FIELDS},
         line=record.line,
         **own,
     )

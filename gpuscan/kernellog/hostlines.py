@@ -1,40 +1,27 @@
-"""Lines that bear no code: which entry of the catalogue a message is, and what it says."""
+"""Kernel messages without a code: their entry in the catalogue (lines.json) and their values."""
 
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import count
 from typing import Any, NamedTuple
 
-# characters that are looked at: the kernel's own messages are shorter than 1024, the driver's
-# notices, too
-LONGEST = 4096
-CODED = ("NVRM: Xid (", ": SXid (")  # these have a number, and a catalogue of their own
-NUMBERS = frozenset(
-    (
-        *(
-            "active",
-            "bank",
-            "count",
-            "cpu",
-            "limit",
-            "members",
-            "milliseconds",
-            "minor",
-            "module",
-            "pid",
-            "queue",
-            "seconds",
-        ),
-        *("sxid", "watts", "width", "width_max"),
-    )
-)
+from gpuscan import catalogue
+
+LONGEST = 4096  # characters examined: no message of the kernel or the driver is longer
+CODED = ("NVRM: Xid (", ": SXid (")  # these have catalogues of their own
+# fmt: off
+NUMBERS = frozenset((
+    "active", "bank", "count", "cpu", "limit", "members", "milliseconds", "minor", "module", "pid",
+    "queue", "seconds", "sxid", "watts", "width", "width_max",
+))
+# fmt: on
 HEXADECIMAL = frozenset(("init", "rm"))
 
 
-class Line(NamedTuple):
-    """How an entry is found: one of *needles* is in the message, *pattern* matches it, and
-    *unless* (if any) does not.
+class LinePattern(NamedTuple):
+    """How an entry is recognised.
+
+    One of *needles* is in the message, *pattern* matches it, and *unless* (if any) does not.
     """
 
     entry: str
@@ -44,48 +31,32 @@ class Line(NamedTuple):
 
 
 @cache
-def lines() -> tuple[Line, ...]:
-    """Return how each entry of lines.json is found, in its order; read when first asked for."""
-    from gpuscan.catalogue import document
-
-    rows = document("lines")["entries"]
+def line_patterns() -> tuple[LinePattern, ...]:
+    """Return how each entry of lines.json is recognised, in the order of the file."""
     return tuple(
-        Line(row["id"], _several(row["needle"]), row["pattern"], row.get("unless", ""))
-        for row in rows
+        LinePattern(row["id"], _as_tuple(row["needle"]), row["pattern"], row.get("unless", ""))
+        for row in catalogue.document("lines")["entries"]
     )
 
 
-def _several(needle: str | list[str]) -> tuple[str, ...]:
+def _as_tuple(needle: str | list[str]) -> tuple[str, ...]:
     return (needle,) if isinstance(needle, str) else tuple(needle)
 
 
 @cache
 def needles() -> tuple[str, ...]:
-    """Return the words of which a message must hold one to be any entry's."""
-    return tuple(dict.fromkeys(needle for line in lines() for needle in line.needles))
-
-
-@cache
-def _any_needle() -> re.Pattern[str]:
-    """Return one pattern for all needles, grouped by first letter: a plain list of them is tried
-    at every place.
-    """
-    groups: dict[str, list[str]] = {}
-    for needle in needles():
-        groups.setdefault(needle[0], []).append(re.escape(needle[1:]))
-    return re.compile(
-        "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
-    )
+    """Return the strings of which a message must contain one to match any entry."""
+    return tuple(dict.fromkeys(needle for line in line_patterns() for needle in line.needles))
 
 
 def match(message: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the entry's id and what the message says, or None; *message* is without stamp, its
-    lines joined by a newline.
+    """Return the id of the message's entry and the values in it, or None.
 
-    Values, where the line has them: `address` (as sysfs writes it), `part`, `severity` (fatal,
-    nonfatal, corrected), `process`, numbers as int (`count`, `seconds`, `pid`, and `init` and `rm`
-    of RmInitAdapter), the rest as text. The first entry of lines.json that matches wins; lines with
-    an Xid or SXid are none.
+    *message* has no timestamp, and its lines are joined by newlines. The values, as far as the
+    line has them, are `address` (as sysfs writes it), `part`, `severity` (fatal, nonfatal,
+    corrected), `process`, integers (`count`, `seconds`, `pid`, `init` and `rm` of RmInitAdapter,
+    …) and text. The first entry of lines.json that matches wins. A line with an Xid or SXid
+    matches none.
 
     >>> match("VFS: file-max limit 65536 reached")
     ('limits:file-max', {'limit': 65536})
@@ -93,26 +64,26 @@ def match(message: str) -> tuple[str, Mapping[str, Any]] | None:
     True
     """
     head = message[:LONGEST]
-    if any(word in head for word in CODED) or (_many() and not _any_needle().search(head)):
+    if any(word in head for word in CODED) or not _has_needle(head):
         return None
-    return next(matches(head), None)
+    return next(find_matches(head), None)
 
 
-_asked = count(1)
+def _has_needle(message: str) -> bool:
+    """Return whether a message can match at all.
 
-
-def _many() -> bool:
-    """Tell whether so many messages were looked at that one pattern for all needles is worth its
-    making: as long as 300 of them.
+    A loop of substring tests: one regular expression of all needles is twice as fast for each
+    message, but takes as long to compile as a thousand of these.
     """
-    return next(_asked) > 300
+    for needle in needles():  # noqa: SIM110  # any() with a generator takes twice as long
+        if needle in message:
+            return True
+    return False
 
 
-def matches(message: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every entry that a message fits, in the catalogue's order: more than one is a mistake
-    of the catalogue.
-    """
-    for line in lines():
+def find_matches(message: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every entry that a message matches; more than one is an error in the catalogue."""
+    for line in line_patterns():
         if any(needle in message for needle in line.needles):
             hit = _compiled(line.pattern).search(message)
             if hit and not (line.unless and _compiled(line.unless).search(message)):
@@ -125,8 +96,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _values(hit: re.Match[str]) -> dict[str, Any]:
-    """Return the named groups; `part2` is another place for `part`, since a name may stand only
-    once in a pattern.
+    """Return the named groups as values.
+
+    `part2` is a second place for `part`: a pattern cannot use one group name twice.
     """
     texts: dict[str, str] = {}
     for group, text in hit.groupdict().items():
@@ -147,9 +119,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _severity(text: str) -> str:
-    """Return fatal, nonfatal or corrected; the kernel's words differ by age: `Correctable`,
-    `Uncorrected (Non-Fatal)`.
-    """
+    """Return fatal, nonfatal or corrected for any kernel's `Correctable`, `Uncorrected (…)`, …."""
     word = text.lower().replace("-", "")
     if word.startswith(("correct", "info")):
         return "corrected"
@@ -157,8 +127,10 @@ def _severity(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """Return a PCI address as sysfs writes it; the IOMMU's drivers leave out domain 0, NVIDIA's
-    the function.
+    """Return a PCI address as sysfs writes it.
+
+    IOMMU drivers leave out domain 0, and NVIDIA's driver leaves out the function.
     """
     *domain, bus, device = text.lower().split(":")
-    return f"{int(domain[0], 16) if domain else 0:04x}:{bus}:{device if '.' in device else f'{device}.0'}"
+    number = int(domain[0], 16) if domain else 0
+    return f"{number:04x}:{bus}:{device}" + ("" if "." in device else ".0")

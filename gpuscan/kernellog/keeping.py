@@ -1,5 +1,6 @@
-"""What is kept of a kernel log in a recording: the raw lines that matter, so that a better parser
-reads them again.
+"""Select the lines of a kernel log that a recording keeps.
+
+They are kept raw, so that a better parser can read them again later.
 """
 
 import re
@@ -7,23 +8,29 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuscan.kernellog.events import events, told
-from gpuscan.kernellog.lines import LONGEST, is_gap, numbered, records
+from gpuscan.kernellog.events import parse_events, read_events
+from gpuscan.kernellog.lines import LONGEST, is_gap, parse_lines, parse_numbered_lines
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
 
 MOST_LINES = 200_000
-MOST_ALIKE = (
-    1000  # lines that tell the same of the same part: as many of the first and of the last are kept
-)
+MOST_ALIKE = 1000  # lines of one event on one part: so many of the first and of the last are kept
 BEGINS_S = 60.0  # a log that begins later than this after boot has lost its beginning
 OTHER = "other"
 Row = tuple[int, str]
+SUBSYSTEM = re.compile(
+    r"(?:NVRM|nvidia[\w-]*|nouveau|mlx\d\w*|pcieport|pci|EDAC|mce|nvme\w*|EXT4-fs|XFS|BTRFS|md\d*"
+    r"|ACPI|DMAR|watchdog|rcu)\b|INFO: task|BUG: |Linux version \d|\{\d+\}\[Hardware"
+    r"|\[Hardware Error\]"
+)
 
 
-class Kept(NamedTuple):
-    """What a reading of a log came to: *rows* are (line, text); *gaps* and *left_out* count what
-    they lack.
+class SelectedLines(NamedTuple):
+    """The lines that are kept of a log, as (number, text), and what is missing.
+
+    *boots* is the number of boots in the log. *gaps* counts messages that say that others were
+    lost, *left_out* lines that were not kept because there were too many alike. *kernel* says
+    whether the input is a kernel's log, *whole* whether it starts with a boot.
     """
 
     rows: list[Row]
@@ -34,10 +41,8 @@ class Kept(NamedTuple):
     whole: bool
 
 
-class Shelf:
-    """Rows that tell the same: the first ones, the last ones, and how many between them were left
-    out.
-    """
+class AlikeRows:
+    """Lines of one event on one part: the first, the last, and the number left out in between."""
 
     def __init__(self) -> None:
         self.first: list[Row] = []
@@ -45,7 +50,7 @@ class Shelf:
         self.left_out = 0
 
     def add(self, row: Row) -> int:
-        """Put a row there; return by how many the rows have grown."""
+        """Add a line; return by how many the kept lines have grown (0 or 1)."""
         if len(self.first) < MOST_ALIKE:
             self.first.append(row)
             return 1
@@ -54,35 +59,33 @@ class Shelf:
         self.last.append(row)
         return int(not full)
 
-    def since(self, line: int) -> None:
-        """Forget what stands before a line."""
+    def drop_before(self, line: int) -> None:
+        """Drop what comes before a line."""
         self.first = [row for row in self.first if row[0] >= line]
         self.last = deque((row for row in self.last if row[0] >= line), MOST_ALIKE)
         self.left_out = 0 if not self.first else self.left_out
 
 
-class Keeper:
-    """Takes a log's records on their way to becoming events, and keeps the raw lines of those that
-    matter.
-    """
+class LineSelector:
+    """Keeps the raw lines of relevant records while these pass through to become events."""
 
     def __init__(self, *, since_s: float = 0.0) -> None:
         self.since_s = since_s
         self.pending: deque[Row] = deque()
-        self.shelves: dict[str, Shelf] = {}
-        self.number = self.left_out = 0
+        self.alike: dict[str, AlikeRows] = {}
+        self.count = self.left_out = 0
         self.gaps: list[int] = []
         self.kernel = False
 
-    def rows(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
-        """Pass the lines on as text, and remember each until its record comes."""
+    def pass_rows(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
+        """Yield the lines as text, and remember each until its record comes."""
         for number, raw in rows:
             row = (number, raw.decode("utf-8", "surrogateescape"))
             self.pending.append(row)
             yield row
 
-    def records(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Pass the records on, and keep the lines of those that matter."""
+    def pass_records(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records, and keep the lines of those that are relevant."""
         for record in records:
             while self.pending and self.pending[0][0] < record.line:
                 self.pending.popleft()
@@ -102,116 +105,110 @@ class Keeper:
             return
         if gap and len(self.gaps) < MOST_ALIKE:
             self.gaps.append(record.line)
-        found = told(record)
-        names = [f"{one.entry} {one.address} {one.part}" for one in found] or [
-            "gap" if gap else _family(record)
-        ]
-        if self.number >= MOST_LINES and names[0] not in self.shelves:
+        events = parse_events(record)
+        if events:
+            name = f"{events[0].entry} {events[0].address} {events[0].part}"
+        elif gap:
+            name = "gap"
+        else:
+            name = "NVRM" if record.message.startswith("NVRM:") else OTHER
+        if self.count >= MOST_LINES and name not in self.alike:
             self.left_out += len(own)
             return
-        shelf = self.shelves.setdefault(names[0], Shelf())
+        alike = self.alike.setdefault(name, AlikeRows())
         for row in own:
-            self.number += shelf.add(row)
+            self.count += alike.add(row)
 
-    def since(self, line: int) -> None:
-        """Forget what stands before a boot."""
-        for shelf in self.shelves.values():
-            shelf.since(line)
-        self.shelves = {
-            name: shelf for name, shelf in self.shelves.items() if shelf.first or shelf.last
-        }
-        self.number = sum(len(shelf.first) + len(shelf.last) for shelf in self.shelves.values())
+    def drop_before(self, line: int) -> None:
+        """Drop what comes before a boot."""
+        for alike in self.alike.values():
+            alike.drop_before(line)
+        self.alike = {name: rows for name, rows in self.alike.items() if rows.first or rows.last}
+        self.count = sum(len(rows.first) + len(rows.last) for rows in self.alike.values())
         self.gaps = [gap for gap in self.gaps if gap >= line]
 
 
-def _family(record: Record) -> str:
-    return "NVRM" if record.message.startswith("NVRM:") else OTHER
-
-
-SUBSYSTEM = re.compile(
-    r"(?:NVRM|nvidia[\w-]*|nouveau|mlx\d\w*|pcieport|pci|EDAC|mce|nvme\w*|EXT4-fs|XFS|BTRFS|md\d*|ACPI|DMAR|watchdog|rcu)\b"
-    r"|INFO: task|BUG: |Linux version \d|\{\d+\}\[Hardware|\[Hardware Error\]"
-)
-
-
 def is_of_kernel(record: Record) -> bool:
-    """Tell whether a record shows that the input is a kernel's log: by its transport, a line
-    without prefix by its words.
+    """Return whether a record shows that the input is a kernel's log.
+
+    Its transport shows it; a line without a prefix must begin with a kernel subsystem.
     """
     return record.kernel and (
         record.transport != "bare" or SUBSYSTEM.match(record.message) is not None
     )
 
 
-def kept(
+def select_lines(
     rows: Iterable[tuple[int, bytes]],
     *,
     current: bool = True,
     until_s: float | None = None,
     since_s: float = 0.0,
-) -> Kept:
-    """Read numbered lines to their end and return what is to be kept: of the current boot, or of
-    all.
+) -> SelectedLines:
+    """Read numbered lines to their end and select those to keep, of the *current* boot or of all.
+
+    Records before *since_s* (Unix time) are ignored.
     """
-    keeper = Keeper(since_s=since_s)
-    boots, first_boot, before = 0, 0, False
-    for event in events(keeper.records(numbered(keeper.rows(rows), until_s))):
+    selector = LineSelector(since_s=since_s)
+    numbered = selector.pass_rows(rows)
+    records = selector.pass_records(parse_numbered_lines(numbered, until_s))
+    boots, before = 0, False  # *before*: there are events before the first boot
+    for event in read_events(records):
         if event.kind != "boot":
             before = before or boots == 0
             continue
         boots += 1
-        first_boot = first_boot or event.line
         if current:
-            keeper.since(event.line)
-    lines = sorted(row for shelf in keeper.shelves.values() for row in (*shelf.first, *shelf.last))
-    left_out = keeper.left_out + sum(shelf.left_out for shelf in keeper.shelves.values())
-    return Kept(
-        lines,
-        max(boots + before, 1),
-        len(keeper.gaps),
-        left_out,
-        keeper.kernel,
-        bool(boots) and (current or not before),
+            selector.drop_before(event.line)
+    groups = selector.alike.values()
+    return SelectedLines(
+        rows=sorted(row for rows in groups for row in (*rows.first, *rows.last)),
+        boots=max(boots + before, 1),
+        gaps=len(selector.gaps),
+        left_out=selector.left_out + sum(rows.left_out for rows in groups),
+        kernel=selector.kernel,
+        whole=bool(boots) and (current or not before),
     )
 
 
-def value_of(
-    found: Kept,
+def reading_value(
+    selected: SelectedLines,
     total: int,
     head: Iterable[bytes],
     tail: Iterable[bytes],
     *,
     until_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return what is kept as the value of a reading; *head* and *tail* are lines of the log's
-    beginning and end.
+    """Return the value of a `log:` reading: the selected lines and what is known of the log.
+
+    *total* is the log's number of lines; *head* and *tail* are lines of its beginning and end.
     """
     first, last = _end(head, until_s, last=False), _end(tail, until_s, last=True)
     begins = first.at_s is not None and first.at_s < BEGINS_S
     return {
-        "lines": [[number, text[:LONGEST].rstrip("\r\n")] for number, text in found.rows],
+        "lines": [[number, text[:LONGEST].rstrip("\r\n")] for number, text in selected.rows],
         "total_lines": total,
         "first": [first.at_s, first.wall_s],
         "last": [last.at_s, last.wall_s],
-        "boots": found.boots,
-        "gaps": found.gaps,
-        "left_out": found.left_out,
-        "whole": found.whole or (begins and found.boots == 1),
-        "kernel": found.kernel or first.kernel or last.kernel,
+        "boots": selected.boots,
+        "gaps": selected.gaps,
+        "left_out": selected.left_out,
+        "whole": selected.whole or (begins and selected.boots == 1),
+        "kernel": selected.kernel or first.kernel or last.kernel,
     }
 
 
-class End(NamedTuple):
-    """The first or the last stamp of a log, and whether lines of the kernel are near it."""
+class LogEnd(NamedTuple):
+    """The first or last timestamp of a log, and whether the kernel's lines are near it."""
 
     at_s: float | None = None
     wall_s: float | None = None
     kernel: bool = False
 
 
-def _end(lines: Iterable[bytes], until_s: float | None, *, last: bool) -> End:
-    end = End()
-    for record in records(lines, until_s):
+def _end(lines: Iterable[bytes], until_s: float | None, *, last: bool) -> LogEnd:
+    end = LogEnd()
+    for record in parse_lines(lines, until_s):
         end = end._replace(kernel=end.kernel or (record.kernel and is_of_kernel(record)))
         stamped = record.at_s is not None or record.wall_s is not None
         if stamped and (last or (end.at_s, end.wall_s) == (None, None)):

@@ -1,15 +1,14 @@
-"""What a line must hold to matter: so that a gigabyte is searched by grep, and only the rest is
-read.
-"""
+"""Patterns of which a relevant log line contains one: grep searches gigabytes for them."""
 
 import re
 
-# Shapes that grep -E and Python read alike. One that begins with a capital or a rare letter costs
-# the search little, one that begins with a frequent letter much.
+# Patterns that grep -E and Python read alike. One that begins with a capital or another rare
+# letter is cheap to search for, one that begins with a frequent letter expensive.
 NEEDLES = (
-    "NVRM", "nvidia-nvswitch", "nvidia-nvlink", "nvidia.peermem", "nv_peer_mem", "nvidia 0", "nvidia[:_]", "nouveau", "nccl",
-    "NVSwitch", "SXid", "nfoROM", "nv-fabricmanage", "ERROR\\] \\[tid", "n't match with", "SystemNotReady",
-    "SYSTEM_NOT_READY", "not yet initialized",
+    "NVRM", "nvidia-nvswitch", "nvidia-nvlink", "nvidia.peermem", "nv_peer_mem", "nvidia 0",
+    "nvidia[:_]", "nouveau", "nccl",
+    "NVSwitch", "SXid", "nfoROM", "nv-fabricmanage", "ERROR\\] \\[tid", "n't match with",
+    "SystemNotReady", "SYSTEM_NOT_READY", "not yet initialized",
     "Linux version ", "Boot [0-9a-f]+ --", "Reboot --", "Booting Linux on", "Loading of ",
     "Key was rejected", "Required key", "Lockdown: ", "Direct firmware load", "vfio-pci 0",
     "AER: ", "PCIe ", "DPC: ", "Link Down", "Card not present", "Surprise Down", "ACS ?Viol",
@@ -27,15 +26,13 @@ NEEDLES = (
     "Missed ", "ntk:? [0-9 ]*messages dropped", "ks suppressed",
 )  # fmt: skip
 NEEDLE = re.compile("|".join(NEEDLES))
-# And these lines belong to others: continuations, journald's messages in bytes, the full stamps of
-# `dmesg --human`.
+# Lines that others need: continuations, messages that journald writes as bytes, and the full
+# timestamps of `dmesg --human`.
 CONTEXT = ("^[ \t]", 'MESSAGE" ?: ?\\[', "^\\[[A-Z][a-z][a-z][ 0-9][0-9] [0-9][0-9]:")
-PATTERN = "|".join(
-    (*NEEDLES, *CONTEXT)
-)  # all lines that a reading needs, beside the line before each
+PATTERN = "|".join((*NEEDLES, *CONTEXT))  # every line to read, beside the one before each
 FOUND = re.compile(PATTERN.encode())
 
 
-def needed(line: bytes) -> bool:
-    """Tell whether a line is one of those: what grep tells, for where there is no grep."""
+def is_needed(line: bytes) -> bool:
+    """Return whether a line matches PATTERN, where there is no grep to say so."""
     return FOUND.search(line) is not None

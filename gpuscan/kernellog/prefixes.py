@@ -1,6 +1,4 @@
-"""What stands before a message: stamps, levels, hosts and programs, of every way that a kernel log
-is written.
-"""
+"""Prefixes of log lines: timestamps, levels, hosts and programs, in every format of kernel logs."""
 
 import json
 import re
@@ -9,8 +7,12 @@ from typing import Any, NamedTuple
 from gpuscan.kernellog import stamps
 
 
-class Head(NamedTuple):
-    """A line taken apart: its message, its times, and who wrote it by which way."""
+class ParsedLine(NamedTuple):
+    """A line without its prefix, and what the prefix says.
+
+    *at_s* is seconds since boot, *wall_s* Unix time. *kernel* is False if a user program wrote the
+    line. *transport* names the format of the line.
+    """
 
     message: str
     at_s: float | None = None
@@ -33,13 +35,16 @@ CALLER = r"(?:\[ *[TC] *\d+\] ?)?"
 BRACKET = re.compile(
     r"\[ *(?:(?P<uptime>\d{1,12}\.\d{1,9})|(?P<delta>[+<] *\d+\.\d+>?)"
     r"|(?P<date>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \d{4})"
-    rf"|(?P<iso>{ISO})|(?P<human>[A-Z][a-z]{{2}}[ \d]\d \d\d:\d\d))(?: *< *\+?\d+\.\d+>)?\]:? ?{CALLER}"
+    rf"|(?P<iso>{ISO})|(?P<human>[A-Z][a-z]{{2}}[ \d]\d \d\d:\d\d))"
+    rf"(?: *< *\+?\d+\.\d+>)?\]:? ?{CALLER}"
 )
 UPTIME = re.compile(rf"\[ *(\d{{1,12}}\.\d{{1,9}})\] ?{CALLER}")
 FABRIC = re.compile(r"\[([A-Z][a-z]{2}) (\d\d) (\d{4}) (\d\d:\d\d:\d\d)\] \[\w+\] \[tid \d+\] ?")
 DATE = re.compile(
-    rf"(?:(?P<iso>{ISO})|[A-Z][a-z]{{2}} (?P<full>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)(?: [A-Z]{{2,5}}| [+-]\d\d)?"
-    r"|(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2})(?: (?P<year>\d{4}))?(?: |, )(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)"
+    rf"(?:(?P<iso>{ISO})|[A-Z][a-z]{{2}} (?P<full>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)"
+    r"(?: [A-Z]{2,5}| [+-]\d\d)?"
+    r"|(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2})(?: (?P<year>\d{4}))?(?: |, )"
+    r"(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)"
     r"|(?P<time>\d\d:\d\d:\d\d(?:[.,]\d+)?))(?::? )+"
 )
 CONTAINER = re.compile(r"(?:stdout|stderr) [FP] ")
@@ -50,16 +55,13 @@ OF_PROGRAM = re.compile(
     r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)(?:\[(?P<pid>\d+)\])?: ?"
 )
 WITH_PID = re.compile(r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)\[\d+\]: ")
-FAULTS = (
-    "segfault at ",
-    "unhandled ",
-    "bad frame",
-    "general protection",
-)  # the kernel's words on a program
+# what the kernel itself says about a program
+FAULTS = ("segfault at ", "unhandled ", "bad frame", "general protection")
 AUDIT = re.compile(r"audit(?:\(|:|\[)|type=\w+ (?:msg=)?audit\(|type=\w+ msg=audit")
 BOOT = re.compile(r"-- (?:Boot [0-9a-f]+|Reboot) --")
 WALL = re.compile(r"Message from syslogd@(\S+) at ")
-SAID = re.compile(r'"MESSAGE" ?: ?("(?:[^"\\]|\\.)*")')
+MESSAGE = re.compile(r'"MESSAGE" ?: ?("(?:[^"\\]|\\.)*")')
+JOURNAL_FIELDS = ('"__CURSOR"', '"__REALTIME', '"__MONOTONIC', '"_TRANSPORT"', '"_BOOT_ID"')
 FABRIC_MANAGERS = (
     "nv-fabricmanager",
     "nvidia-fabricmanager",
@@ -68,235 +70,221 @@ FABRIC_MANAGERS = (
 )
 
 
-def head(text: str, until_s: float) -> Head | None:
-    """Take a line's prefix off; None for a line that bears none."""
+def parse_line(text: str, until_s: float) -> ParsedLine | None:
+    """Split a line into prefix and message; None if it has no prefix.
+
+    >>> parse_line("Feb 23 16:24:18 node1 kernel: [ 3600.25] NVRM: loading", 1.75e9)
+    ParsedLine(message='NVRM: loading', at_s=3600.25, wall_s=1740327858.0, kernel=True,
+               transport='syslog-uptime', host='node1')
+    """
     if text[:1] == "{":
-        return _json(text) or Head(text, kernel=False, transport="json")
+        return _parse_json(text) or ParsedLine(text, kernel=False, transport="json")
     hit = KMSG.match(text)
     if hit:
-        stamp = stamps.number(hit[2])
-        return _audited(
-            Head(
-                _unescaped(hit[3]),
-                None if stamp is None else stamp / 1e6,
-                None,
-                int(hit[1]) < 8,
-                "kmsg",
-            )
-        )
+        return _without_audit(_kmsg(hit))
     kernel, start = True, 0
     hit = TAG.match(text) or DECODED.match(text)
     if hit:
         kernel, start = (int(hit[1]) < 8 if hit[1].isdigit() else hit[1] == "kern"), hit.end()
         text = text[start:]
-    found = _stamped(text, until_s)
-    if found is None:
-        return Head(text, kernel=kernel, transport="tag") if start else None
-    return found if kernel else found._replace(kernel=False)
+    parsed = _parse_stamped(text, until_s)
+    if parsed is None:
+        return ParsedLine(text, kernel=kernel, transport="tag") if start else None
+    return parsed if kernel else parsed._replace(kernel=False)
 
 
-def _stamped(text: str, until_s: float) -> Head | None:
-    for way in (_bracketed, _talos, _dated, _named):
-        found = way(text, until_s)
-        if found is not None:
-            return _audited(found)
+def _kmsg(hit: re.Match[str]) -> ParsedLine:
+    stamp_us = stamps.parse_number(hit[2])
+    at_s = None if stamp_us is None else stamp_us / 1e6
+    return ParsedLine(_unescape(hit[3]), at_s, None, int(hit[1]) < 8, "kmsg")
+
+
+def _parse_stamped(text: str, until_s: float) -> ParsedLine | None:
+    for parse in (_parse_bracket, _parse_talos, _parse_dated, _parse_named):
+        parsed = parse(text, until_s)
+        if parsed is not None:
+            return _without_audit(parsed)
     return None
 
 
-def _bracketed(text: str, until_s: float) -> Head | None:
+def _parse_bracket(text: str, until_s: float) -> ParsedLine | None:
     hit = BRACKET.match(text)
     if hit is None:
-        fabric = FABRIC.match(text)
-        if fabric:
-            wall_s = stamps.dated(fabric[1], fabric[2], fabric[4], int(fabric[3]))
-            return Head(text[fabric.end() :], None, wall_s, kernel=False, transport="fm")
-        return None
+        return _parse_fabric_manager(text)
     rest = text[hit.end() :]
     if hit["uptime"]:
-        return _monotonic(Head(rest, stamps.number(hit["uptime"]), transport="uptime"))
-    if hit["date"]:
-        _, month, day, clock, year = hit["date"].split()
-        return _by_program(
-            Head(rest, None, stamps.dated(month, day, clock, int(year)), transport="date")
-        )
-    if hit["iso"]:
-        return _by_program(Head(rest, None, stamps.iso(hit["iso"]), transport="date"))
+        at_s = stamps.parse_number(hit["uptime"])
+        return _strip_monotonic(ParsedLine(rest, at_s, transport="uptime"))
+    if hit["delta"]:
+        return _strip_program(ParsedLine(rest, transport="delta"))
     if hit["human"]:
         stamp = hit["human"]
-        return _by_program(
-            Head(
-                rest,
-                None,
-                stamps.newest(stamp[:3], stamp[3:5], stamp[6:], until_s),
-                transport="human",
-            )
-        )
-    return _by_program(Head(rest, transport="delta"))
+        wall_s = stamps.parse_yearless_date(stamp[:3], stamp[3:5], stamp[6:], until_s)
+        return _strip_program(ParsedLine(rest, None, wall_s, transport="human"))
+    if hit["date"]:
+        _, month, day, clock, year = hit["date"].split()
+        wall_s = stamps.parse_date(month, day, clock, int(year))
+    else:
+        wall_s = stamps.parse_iso(hit["iso"])
+    return _strip_program(ParsedLine(rest, None, wall_s, transport="date"))
 
 
-def _monotonic(found: Head) -> Head:
-    """Take off what `journalctl -o short-monotonic` has behind the stamp: host, and kernel or
-    program.
-    """
-    hit = OF_KERNEL.match(found.message)
+def _parse_fabric_manager(text: str) -> ParsedLine | None:
+    hit = FABRIC.match(text)
+    if hit is None:
+        return None
+    wall_s = stamps.parse_date(hit[1], hit[2], hit[4], int(hit[3]))
+    return ParsedLine(text[hit.end() :], None, wall_s, kernel=False, transport="fm")
+
+
+def _strip_monotonic(line: ParsedLine) -> ParsedLine:
+    """Strip what `journalctl -o short-monotonic` writes after the timestamp: host and program."""
+    hit = OF_KERNEL.match(line.message)
     if hit and hit[1]:
-        return found._replace(message=found.message[hit.end() :], host=hit[1])
-    return _by_program(found)
+        return line._replace(message=line.message[hit.end() :], host=hit[1])
+    return _strip_program(line)
 
 
-def _by_program(found: Head) -> Head:
-    """Tell what a program wrote into the kernel's log; `python[12]: segfault` is the kernel's own."""
-    hit = WITH_PID.match(found.message)
-    if hit is None or found.message.startswith(FAULTS, hit.end()):
-        return found
-    return found._replace(kernel=False, host=hit[1] or "")
+def _strip_program(line: ParsedLine) -> ParsedLine:
+    """Mark what a program wrote into the kernel's log; `python[12]: segfault` is the kernel's."""
+    hit = WITH_PID.match(line.message)
+    if hit is None or line.message.startswith(FAULTS, hit.end()):
+        return line
+    return line._replace(kernel=False, host=hit[1] or "")
 
 
-def _talos(text: str, until_s: float) -> Head | None:
+def _parse_talos(text: str, until_s: float) -> ParsedLine | None:
     hit = TALOS.match(text)
-    return (
-        Head(text[hit.end() :], None, stamps.iso(hit[2]), hit[1] == "kern", "talos")
-        if hit
-        else None
-    )
+    if hit is None:
+        return None
+    wall_s = stamps.parse_iso(hit[2])
+    return ParsedLine(text[hit.end() :], None, wall_s, hit[1] == "kern", "talos")
 
 
-def _dated(text: str, until_s: float) -> Head | None:
+def _parse_dated(text: str, until_s: float) -> ParsedLine | None:
     hit = DATE.match(text)
     if hit is None:
         return None
-    wall_s, rest, way = None, text[hit.end() :], "syslog"
+    wall_s, rest, transport = None, text[hit.end() :], "syslog"
     if hit["iso"] or hit["full"]:
-        way = "syslog-iso"
-        wall_s = stamps.iso(hit["iso"] or hit["full"])
-        if "," in (hit["iso"] or ""):  # `dmesg --time-format=iso` alone writes a comma
-            return _by_program(Head(rest, None, wall_s, transport="date"))
+        transport = "syslog-iso"
+        wall_s = stamps.parse_iso(hit["iso"] or hit["full"])
+        if "," in (hit["iso"] or ""):  # only `dmesg --time-format=iso` writes a comma
+            return _strip_program(ParsedLine(rest, None, wall_s, transport="date"))
         if CONTAINER.match(rest):
-            return Head(rest, None, wall_s, kernel=False, transport="container")
+            return ParsedLine(rest, None, wall_s, kernel=False, transport="container")
     elif hit["month"] and hit["year"]:
-        wall_s = stamps.dated(hit["month"], hit["day"], hit["clock"], int(hit["year"]))
+        wall_s = stamps.parse_date(hit["month"], hit["day"], hit["clock"], int(hit["year"]))
     elif hit["month"]:
-        wall_s = stamps.newest(hit["month"], hit["day"], hit["clock"], until_s)
-    return _written(rest, wall_s, way)
+        wall_s = stamps.parse_yearless_date(hit["month"], hit["day"], hit["clock"], until_s)
+    return _parse_syslog(rest, wall_s, transport)
 
 
-def _written(rest: str, wall_s: float | None, transport: str) -> Head:
-    """Take off host, and kernel or program, and the kernel's own stamp behind them."""
+def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine:
+    """Strip the host, `kernel:` or the program, and the kernel's own timestamp after them."""
     hit = OF_KERNEL.match(rest) or KERNEL_ITSELF.match(rest)
     if hit:
         message, at_s = rest[hit.end() :], None
         stamp = UPTIME.match(message)
-        if stamp:
-            message, at_s = message[stamp.end() :], stamps.number(stamp[1])
-        shape = (
-            f"{transport}-uptime" if stamp else transport
-        )  # copies of one line are told by the ways that they came
-        return Head(message, at_s, wall_s, transport=shape, host=hit[1] or "")
+        if stamp:  # a transport of its own: copies of one line are recognised by their transports
+            transport = f"{transport}-uptime"
+            message, at_s = message[stamp.end() :], stamps.parse_number(stamp[1])
+        return ParsedLine(message, at_s, wall_s, transport=transport, host=hit[1] or "")
     hit = RFC5424.match(rest)
     if hit:
-        return Head(rest[hit.end() :], None, wall_s, hit[2] == "kernel", transport, hit[1])
+        return ParsedLine(rest[hit.end() :], None, wall_s, hit[2] == "kernel", transport, hit[1])
     hit = OF_PROGRAM.match(rest)
     if hit is None:
-        return Head(rest, None, wall_s, transport=transport)
-    manager = hit["who"] in FABRIC_MANAGERS
-    return Head(
+        return ParsedLine(rest, None, wall_s, transport=transport)
+    return ParsedLine(
         rest[hit.end() :],
         None,
         wall_s,
         kernel=False,
-        transport="fm" if manager else transport,
+        transport="fm" if hit["who"] in FABRIC_MANAGERS else transport,
         host=hit[1] or "",
     )
 
 
-def _named(text: str, until_s: float) -> Head | None:
-    """Take off what stands alone: `kernel: `, a program with its number, a mark of journalctl or
-    of syslogd.
-    """
+def _parse_named(text: str, until_s: float) -> ParsedLine | None:
+    """Parse a line without a timestamp: `kernel: `, a program with a pid, a mark of a logger."""
     hit = OF_KERNEL.match(text)
     if hit:
-        return _written(text, None, "named")
+        return _parse_syslog(text, None, "named")
     if BOOT.match(text):
-        return Head(text, transport="mark")
+        return ParsedLine(text, transport="mark")
     hit = WALL.match(text)
     if hit:
-        return Head(text, kernel=False, transport="wall", host=hit[1])
+        return ParsedLine(text, kernel=False, transport="wall", host=hit[1])
     if AUDIT.match(text):
-        return Head(text, kernel=False, transport="audit")
+        return ParsedLine(text, kernel=False, transport="audit")
     hit = WITH_PID.match(text)
     if hit and not text.startswith(FAULTS, hit.end()):
-        return Head(text, kernel=False, transport="program", host=hit[1] or "")
+        return ParsedLine(text, kernel=False, transport="program", host=hit[1] or "")
     return None
 
 
-def bare(text: str) -> Head:
-    """Return the head of a line without any prefix."""
-    return Head(text)
+def _without_audit(line: ParsedLine) -> ParsedLine:
+    """Mark an audit record as written by a program: it quotes what programs do."""
+    return line._replace(kernel=False) if AUDIT.match(line.message) else line
 
 
-def _audited(found: Head) -> Head:
-    return found._replace(kernel=False) if AUDIT.match(found.message) else found
-
-
-def _unescaped(text: str) -> str:
-    r"""Undo the \x0a of /dev/kmsg."""
+def _unescape(text: str) -> str:
+    r"""Undo escapes of /dev/kmsg such as \x0a."""
     if "\\x" not in text:
         return text
     data = text.encode("utf-8", "surrogateescape")
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda hit: bytes([int(hit[1], 16)]), data).decode(
-        "utf-8", "surrogateescape"
-    )
+    data = re.sub(rb"\\x([0-9a-f]{2})", lambda hit: bytes([int(hit[1], 16)]), data)
+    return data.decode("utf-8", "surrogateescape")
 
 
-def _json(text: str) -> Head | None:
-    """Read a line of `journalctl -o json`, and of a half-written one what is whole; None for any
-    other JSON.
-    """
+def _parse_json(text: str) -> ParsedLine | None:
+    """Parse a line of `journalctl -o json`, even if it is cut off; None for any other JSON."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
-        return _half(text)
+        return _parse_cut_json(text)
     if not isinstance(entry, dict) or "MESSAGE" not in entry:
         return None
-    own = entry.get("_SOURCE_MONOTONIC_TIMESTAMP") or entry.get("__MONOTONIC_TIMESTAMP")
-    at_s, wall_s = stamps.number(own), stamps.number(entry.get("__REALTIME_TIMESTAMP"))
+    own_us = entry.get("_SOURCE_MONOTONIC_TIMESTAMP") or entry.get("__MONOTONIC_TIMESTAMP")
+    at_us = stamps.parse_number(own_us)
+    wall_us = stamps.parse_number(entry.get("__REALTIME_TIMESTAMP"))
     manager = entry.get("SYSLOG_IDENTIFIER") in FABRIC_MANAGERS
     by_program = any(name in entry for name in ("_PID", "_COMM", "_EXE"))
     kernel = entry.get("_TRANSPORT", "" if by_program else "kernel") == "kernel"
-    found = Head(
-        _said(entry["MESSAGE"]),
-        None if at_s is None else at_s / 1e6,
-        None if wall_s is None else wall_s / 1e6,
+    line = ParsedLine(
+        _message_text(entry["MESSAGE"]),
+        None if at_us is None else at_us / 1e6,
+        None if wall_us is None else wall_us / 1e6,
         kernel,
         "fm" if manager else "json",
         str(entry.get("_HOSTNAME") or ""),
     )
-    return _audited(found)
+    return _without_audit(line)
 
 
-def _half(text: str) -> Head | None:
-    hit = SAID.search(text)
-    if hit is None or not any(
-        word in text
-        for word in ('"__CURSOR"', '"__REALTIME', '"__MONOTONIC', '"_TRANSPORT"', '"_BOOT_ID"')
-    ):
+def _parse_cut_json(text: str) -> ParsedLine | None:
+    hit = MESSAGE.search(text)
+    if hit is None or not any(field in text for field in JOURNAL_FIELDS):
         return None
     named = re.search(r'"_TRANSPORT" ?: ?"(\w+)"', text)
     kernel = named[1] == "kernel" if named else '"_PID"' not in text and '"_COMM"' not in text
     try:
-        return _audited(Head(str(json.loads(hit[1])), kernel=kernel, transport="json"))
+        message = str(json.loads(hit[1]))
     except ValueError:
         return None
+    return _without_audit(ParsedLine(message, kernel=kernel, transport="json"))
 
 
-def _said(message: Any) -> str:
-    """Return a MESSAGE as text: journald gives what is no UTF-8 as a list of bytes, and a field
-    that is there twice as a list.
+def _message_text(message: Any) -> str:
+    """Return a MESSAGE as text.
+
+    journald writes one that is not UTF-8 as a list of bytes, and a repeated field as a list.
     """
     if isinstance(message, list) and all(
         isinstance(byte, int) and 0 <= byte < 256 for byte in message
     ):
         return bytes(message).decode("utf-8", "surrogateescape")
     if isinstance(message, list):
-        return "\n".join(_said(part) for part in message if isinstance(part, (str, list)))
+        return "\n".join(_message_text(part) for part in message if isinstance(part, (str, list)))
     return message if isinstance(message, str) else ""

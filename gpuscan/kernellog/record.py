@@ -1,15 +1,15 @@
-"""One message of a kernel log, whatever wrote it down; light, as every scan imports it."""
+"""One message of a kernel log. Every scan imports this module, so it imports nothing itself."""
 
 from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """One message; *at_s* is seconds since boot, *wall_s* Unix time, each None where no stamp tells
-    it.
+    """One message and where it stands in the input.
 
-    *kernel* is False where the transport says that a user program wrote it. *line* and *end* are
-    its first and last line in the input, from 1. *transport* is the way it came: kmsg, json,
-    uptime, date, syslog, fm, bare.
+    *at_s* is seconds since boot and *wall_s* Unix time; each is None if the line has no such
+    timestamp. *kernel* is False if the transport shows that a user program wrote the message.
+    *line* and *end* are its first and last line in the input, counted from 1. *transport* says how
+    the line was written: kmsg, json, uptime, date, syslog, fm (Fabric Manager), bare, ….
     """
 
     message: str

@@ -1,6 +1,4 @@
-"""The tails of Xid and SXid lines taken apart: the program, and what the text says of link,
-register, unit or address.
-"""
+"""Parse what follows the code in an Xid or SXid line: program, link, registers, unit, address."""
 
 import re
 from typing import Any
@@ -9,9 +7,10 @@ UNKNOWN = ("", "<unknown>", "unknown")
 PID = re.compile(r"pid=(?P<quote>['\"]?)(?P<pid>[^,'\"]*)(?P=quote)(?:,\s*|$)")
 NAME = re.compile(r"name=(?P<quote>['\"]?)")
 COMM = 15  # characters of a program's name that the kernel keeps
-TEXT = re.compile(  # how the text after a name begins: a name may hold a comma, too
-    r"Ch(?:annel)?\b|channel\b|Graphics|MMU|Timeout|GPU|GSP|NVLink|Row|Dynamic|Contained|Uncontained|An |GDDR|SEC_FAULT|Error"
-    r"|FSP|CMDre|Class|Corrupt|errorString|intr\b|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)* +(?:Fatal|Non|Link)|[0-9a-f]{4,8}[ (]"
+TEXT = re.compile(  # how the text after a name begins; the name itself may contain a comma
+    r"Ch(?:annel)?\b|channel\b|Graphics|MMU|Timeout|GPU|GSP|NVLink|Row|Dynamic|Contained"
+    r"|Uncontained|An |GDDR|SEC_FAULT|Error|FSP|CMDre|Class|Corrupt|errorString|intr\b"
+    r"|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)* +(?:Fatal|Non|Link)|[0-9a-f]{4,8}[ (]"
 )
 CAUSE = re.compile(r"caused by previous Xid (\d{1,9})")
 GSP_CRASH = re.compile(
@@ -20,7 +19,7 @@ GSP_CRASH = re.compile(
 )
 HEX = r"0x[0-9a-fA-F]{1,16}"
 REGISTERS = re.compile(rf"\(({HEX}(?:,? +{HEX})+)\)")
-NUMBERS = {  # field: its shape in the text, a decimal number
+NUMBERS = {  # decimal numbers by name
     "link": re.compile(r"\b[Ll]ink (-?\d{1,3})(?=\D|$)"),
     "gpc": re.compile(r"\(GPC (\d{1,3})\b"),
     "tpc": re.compile(r"\bTPC (\d{1,3})\b"),
@@ -36,7 +35,7 @@ NUMBERS = {  # field: its shape in the text, a decimal number
     "mmu": re.compile(r"\bMMU: ?(\d{1,9})\b"),
     "pcie": re.compile(r"\bPCIE: ?(\d{1,9})\b"),
 }
-WORDS = {  # field: its shape, kept as it is written
+WORDS = {  # text by name, kept as it is written
     "fault_address": re.compile(rf"faulted @ ({HEX}(?:_[0-9a-fA-F]+)?)"),
     "fault_type": re.compile(r"Fault is of type (?:0x[0-9a-f]+ \()?(FAULT_\w+)"),
     "access": re.compile(r"(ACCESS_TYPE_\w+)"),
@@ -59,7 +58,8 @@ RECOVERY = re.compile(
     r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.*?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b", re.IGNORECASE
 )
 NVLINK5 = re.compile(
-    r"(?P<unit>[A-Z][A-Z0-9_]+(?: Degraded)?)\s+(?P<severity>[A-Z][a-z]+(?:[- ][a-z]+)?)\s+XC(?P<xc>\d)\s+i(?P<instance>\d+)\s+Link"
+    r"(?P<unit>[A-Z][A-Z0-9_]+(?: Degraded)?)\s+(?P<severity>[A-Z][a-z]+(?:[- ][a-z]+)?)\s+"
+    r"XC(?P<xc>\d)\s+i(?P<instance>\d+)\s+Link"
 )
 SWITCH = re.compile(
     r"(?P<severity>Fatal|Non-fatal|Correctable),? ?(?:Link (?P<link>\d{1,3})\b ?)?(?P<what>.*)"
@@ -68,8 +68,12 @@ CONTINUED = re.compile(r"Severity (?P<severity>\d)|Data \{")
 PORT = re.compile(r"\bport (\d{1,3})\b")
 
 
-def program(tail: str) -> tuple[int, str, str]:
-    """Split a tail into pid (0 if unknown), name ("" if unknown) and text."""
+def split_program(tail: str) -> tuple[int, str, str]:
+    """Split a tail into the program's pid (0 if unknown), its name ("" if unknown) and the text.
+
+    >>> split_program("pid=812, name=python, GPU has fallen off the bus.")
+    (812, 'python', 'GPU has fallen off the bus.')
+    """
     pid, name = 0, ""
     hit = PID.match(tail)
     if hit:
@@ -93,13 +97,15 @@ def _name(rest: str, quote: str) -> tuple[str, str]:
 
 
 def is_gsp_crash(text: str) -> bool:
-    """Tell whether a text is that of a crash of the GPU's GSP, whatever number stands before it."""
+    """Return whether a text reports a crash of the GPU's GSP, whatever its Xid."""
     return GSP_CRASH.match(text) is not None
 
 
-def values(code: int, text: str) -> dict[str, Any]:
-    """Return what an Xid's text says, by name; numbers are decimal but `to`, `from`, which are
-    hexadecimal in the text.
+def xid_values(code: int, text: str) -> dict[str, Any]:
+    """Return the values in an Xid's text by name.
+
+    >>> xid_values(154, "GPU recovery action changed from 0x0 (None) to 0x2 (OS Reboot)")
+    {'from': 0, 'to': 2}
     """
     found: dict[str, Any] = {
         name: int(hit[1]) for name, shape in NUMBERS.items() if (hit := shape.search(text))
@@ -128,9 +134,13 @@ def values(code: int, text: str) -> dict[str, Any]:
     return found
 
 
-def switch_values(text: str) -> dict[str, Any]:
-    """Return what an SXid's text says: severity, link, and whether the line only continues its
-    event (`continues`).
+def sxid_values(text: str) -> dict[str, Any]:
+    """Return the values in an SXid's text: severity, link, data.
+
+    `continues` is set for a line that only continues the report of another.
+
+    >>> sxid_values("Non-fatal, Link 44 Minion Link DLREQ interrupt")
+    {'severity': 'Non-fatal', 'link': 44}
     """
     hit = CONTINUED.match(text)
     if hit:

@@ -118,7 +118,7 @@ class HostReader:
 
     def log(self, path: str) -> dict[str, Any]:
         """Read the end of a log file: what matters of this boot's lines."""
-        from gpuscan.kernellog.keeping import kept, value_of
+        from gpuscan.kernellog.keeping import reading_value, select_lines
 
         descriptor, mode = self._open(path)
         try:
@@ -131,8 +131,8 @@ class HostReader:
             os.close(descriptor)
         lines = data.split(b"\n")[1 if size > MOST_BYTES else 0 :]
         booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        found = kept(enumerate(lines, 1), since_s=booted_s - CLOCKS_APART_S)
-        return value_of(found, len(lines), lines[:1000], lines[-1000:])
+        found = select_lines(enumerate(lines, 1), since_s=booted_s - CLOCKS_APART_S)
+        return reading_value(found, len(lines), lines[:1000], lines[-1000:])
 
     def run(self, command: str) -> str:
         """Run a fixed command, without a shell; the last of its output is kept."""

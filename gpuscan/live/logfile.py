@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from gpuscan.errors import RecordingError
-from gpuscan.kernellog.needles import PATTERN, needed
+from gpuscan.kernellog.needles import PATTERN, is_needed
 from gpuscan.live.packed import BLOCK, Damaged, unpacked
 
 LONGEST = 64 * 1024  # of a line without end the rest is passed over, by the block
@@ -284,7 +284,7 @@ def _searched(lines: Iterable[bytes]) -> Iterator[Row]:
     """Do as grep does."""
     before, given = b"", 0
     for number, line in enumerate(lines, 1):
-        if needed(line):
+        if is_needed(line):
             if number > 1 and given < number - 1:
                 yield number - 1, before
             yield number, line

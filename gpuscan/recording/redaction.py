@@ -143,11 +143,11 @@ def _printed(text: str) -> set[str]:
 
 def _hosts(value: Any) -> set[str]:
     """Return the hosts that the lines of a log bear, each with and without its domain."""
-    from gpuscan.kernellog.prefixes import head
+    from gpuscan.kernellog.prefixes import parse_line
 
     lines = [str(line) for _, line in value["lines"]] if isinstance(value, dict) else []
     named = {
-        found.host for found in (head(line.strip(), 0.0) for line in lines) if found and found.host
+        found.host for found in (parse_line(line.strip(), 0.0) for line in lines) if found and found.host
     }
     return named | {host.partition(".")[0] for host in named}
 

@@ -87,7 +87,7 @@ def build(
         },
         "findings": [_finding(document, finding) for finding in mine],
         "also_failed": [_briefly(document, finding) for finding in failed if finding not in mine],
-        "policy": policy.general()._asdict(),
+        "policy": policy.general_policy()._asdict(),
         "timeline": rows,
         "last_power_cycle": _latest(rows, POWER_CYCLE) or NO_POWER_CYCLE,
         "field_diagnostic": _latest(rows, DIAGNOSTIC) or NO_DIAGNOSTIC,
@@ -220,7 +220,7 @@ def _report(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finding(document: Mapping[str, Any], finding: Mapping[str, Any]) -> dict[str, Any]:
-    known = policy.policy(finding["check"], finding["subject"])
+    known = policy.find_policy(finding["check"], _incident_entry(document, finding))
     keys = (
         "check",
         "subject",
@@ -242,6 +242,12 @@ def _finding(document: Mapping[str, Any], finding: Mapping[str, Any]) -> dict[st
         else {"key": None, "text": None, "source": finding.get("source") or ""},
         "evidence": [dict(row) for row in finding.get("evidence", ())],
     }
+
+
+def _incident_entry(document: Mapping[str, Any], finding: Mapping[str, Any]) -> str:
+    """Return the catalogue entry of the incident that a finding is about, "" for any other."""
+    subjects = {f"incident:{row['label']}": row for row in document.get("incidents", ())}
+    return str(subjects.get(finding["subject"], {}).get("entry", ""))
 
 
 def _happened(document: Mapping[str, Any], finding: Mapping[str, Any]) -> str | None:

@@ -75,7 +75,7 @@ def test_a_code_with_its_reasons(call: Call) -> None:
         ("xid 74", "decoded word 4 bit 18: reset-gpu: an echo of the far end"),
         (
             "xid 149",
-            "decoded NETIR_LINK_EVT/NETIR_LINK_DOWN reason 36: reset-gpu: the far end got too hot",
+            "decoded NETIR_LINK_EVT/NETIR_LINK_DOWN reason 36: reset-gpu: the far end overheated",
         ),
         ("xid 145", "decoded RLW_RXPIPE 0x1, 0x2, 0x4 with the extra bit: reset-gpu"),
         ("sxid 20034", "NVIDIA fatal in Fabric Manager's guide"),

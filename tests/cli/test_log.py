@@ -21,9 +21,9 @@ from program import Call, environment, program, start
 from gpuscan import collectors
 from gpuscan.cli import app as cli
 from gpuscan.cli import fromlog
-from gpuscan.kernellog.events import events
-from gpuscan.kernellog.lines import numbered
-from gpuscan.kernellog.needles import needed
+from gpuscan.kernellog.events import read_events
+from gpuscan.kernellog.lines import parse_numbered_lines
+from gpuscan.kernellog.needles import is_needed
 from gpuscan.live import logfile
 from gpuscan.live.logfile import LogFile
 from gpuscan.recording import Recording, load, redaction, save
@@ -234,7 +234,7 @@ def test_grep_and_python_find_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     with LogFile(str(path)) as source:
         ways["without grep"] = list(source.rows())
         assert source.total == total
-    matter = {way: [row for row in rows if needed(row[1])] for way, rows in ways.items()}
+    matter = {way: [row for row in rows if is_needed(row[1])] for way, rows in ways.items()}
     assert len(matter["a file"]) > 5
     assert matter["a file"] == matter["packed"] == matter["without grep"]
 
@@ -326,4 +326,6 @@ def test_no_neighbour_costs_a_fault_its_verdict(
     text = b"[ 1.000000] a\n" + b"\n".join([*before, fault.rstrip(b"\n"), *after])
     value = value_of(written(tmp_path_factory.getbasetemp(), text, "any.log"), current=False)
     rows = [(row[0], row[1]) for row in value["lines"]]  # type: ignore[attr-defined]
-    assert "0000:5e:00.0" in [one.address for one in events(numbered(rows, 1.75e9))]
+    assert "0000:5e:00.0" in [
+        one.address for one in read_events(parse_numbered_lines(rows, 1.75e9))
+    ]

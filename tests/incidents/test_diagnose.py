@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from program import Call
 
 from gpuscan.incidents.diagnose import Situation, incidents
-from gpuscan.kernellog.events import events
-from gpuscan.kernellog.lines import records
+from gpuscan.kernellog.events import read_events
+from gpuscan.kernellog.lines import parse_lines
 from gpuscan.model import Incident, Unread
 
 UNLISTED = Situation(Unread("gpus", "not-recorded", "a log alone"))
@@ -23,7 +23,7 @@ GPU = "0000:9b:00"
 
 
 def told(*lines: str) -> tuple[Incident, ...]:
-    return incidents(events(records(lines)), UNLISTED)
+    return incidents(read_events(parse_lines(lines)), UNLISTED)
 
 
 def xid(

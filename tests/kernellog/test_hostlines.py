@@ -102,7 +102,7 @@ def test_no_line_fits_two_entries() -> None:
     both = {
         message: found
         for _, message, _ in FITS
-        if len(found := [entry for entry, _ in hostlines.matches(message)]) > 1
+        if len(found := [entry for entry, _ in hostlines.find_matches(message)]) > 1
     }
     assert both == {}
 
@@ -114,7 +114,7 @@ def test_every_needle_finds_a_line() -> None:
     }
     idle = {
         line.entry: [one for one in line.needles if one not in held[line.entry]]
-        for line in hostlines.lines()
+        for line in hostlines.line_patterns()
     }
     assert {entry: needles for entry, needles in idle.items() if needles} == {}
 
