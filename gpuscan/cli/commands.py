@@ -23,7 +23,7 @@ from gpuscan.state import remembering
 from gpuscan.state.remembering import Memory
 
 if TYPE_CHECKING:
-    from gpuscan.swap.compare import Wish
+    from gpuscan.swap.compare import SwapOptions
 
 
 def run(
@@ -149,13 +149,13 @@ def judge(files: Sequence[str], want: Wanted, show: Shown, memory: Memory) -> in
     return code
 
 
-def diff(before: str, after: str, want: Wanted, wish: "Wish", show: Shown) -> int:
+def diff(before: str, after: str, want: Wanted, wish: "SwapOptions", show: Shown) -> int:
     """Judge the recording *after* beside the recording *before*."""
-    from gpuscan.swap.compare import compared
+    from gpuscan.swap.compare import compare_recordings
 
     output.refuse_unusable(show)
     plan = judging.prepare(want)
-    return output.tell([compared(opened(before), opened(after), plan, wish, (before, after))], show)
+    return output.tell([compare_recordings(opened(before), opened(after), plan, wish, (before, after))], show)
 
 
 def collect(machine: Machine, file: str, *, redact: bool, profile: str, firmware: str = "") -> int:

@@ -78,10 +78,10 @@ def diff(
     from gpuscan.cli import commands
     from gpuscan.cli.output import Shown, report_files
     from gpuscan.engine.judging import Wanted, busy
-    from gpuscan.swap.compare import Wish
+    from gpuscan.swap.compare import SwapOptions
 
     want = Wanted(profile, settings, only, skip, "", checks, busy(node_context))
-    wish = Wish(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
+    wish = SwapOptions(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
     show = Shown(
         format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report)
     )
@@ -177,10 +177,10 @@ def verify(
     from gpuscan.engine.judging import Wanted, busy
     from gpuscan.state import place, remembering
     from gpuscan.swap import session as swapping
-    from gpuscan.swap.compare import Wish
+    from gpuscan.swap.compare import SwapOptions
 
     want = Wanted(profile, settings, checks=checks, busy=busy(node_context))
-    wish = Wish(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
+    wish = SwapOptions(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
     show = Shown(
         format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report)
     )

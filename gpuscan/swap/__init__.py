@@ -1,1 +1,1 @@
-"""Changing a part: before, after, and what became of each part."""
+"""Changing a part: what is expected, what became of each part, and the proof of the swap."""

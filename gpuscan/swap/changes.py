@@ -1,6 +1,4 @@
-"""What became of each part between two recordings of a node, and which of it was expected: pure
-functions of two nodes.
-"""
+"""What became of each part between two recordings of a node, and which changes were expected."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,63 +8,21 @@ from typing import Any, NamedTuple
 from gpuscan.errors import UsageError
 from gpuscan.model import Amount, Change, Compared, Node, Unread, is_unread
 from gpuscan.model.outcome import HARMLESS
-from gpuscan.swap import fit as fitting
-from gpuscan.swap.expect import PARTS, Expected, Key, key_of, named, with_functions
-from gpuscan.swap.fit import NOTHING, Listed
-from gpuscan.swap.parts import Pair, Part, alike, listed, paired, said
+from gpuscan.swap import fit
+from gpuscan.swap.expect import PARTS, Expectation, Key, find_part, key_of, with_sibling_functions
+from gpuscan.swap.fit import NOTHING, ExpectedPart
+from gpuscan.swap.parts import (
+    Pair,
+    SwapPart,
+    describe_identity,
+    is_same_part,
+    list_parts,
+    pair_parts,
+)
 
 NUMBER = re.compile(r"\d+")
 TABLES = ("versions", "marks", "settings", "wear", "counters", "rate", "faults", "faults_left")
-
-
-class Given(NamedTuple):
-    """What is known beside the two nodes; faults by the address of the part, of both recordings.
-
-    *known_bad* are serials in lower case; *slots* the slots that the profile names, *name_of* gives
-    a slot's silkscreen.
-    """
-
-    expected: Sequence[Expected] = ()
-    known_bad: frozenset[str] = frozenset()
-    wanted: Mapping[str, Listed] = MappingProxyType({})
-    faults: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    faults_left: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    slots: Sequence[str] = ()
-    name_of: Callable[[str], str] = lambda label: ""
-
-
-def changes(before: Node | None, after: Node, given: Given) -> tuple[Change, ...]:
-    """Return what became of each GPU, adapter, cable, disk and of the node itself.
-
-    Without *before* the parts are those that the list of expected parts names. Raises UsageError
-    for an expected part that is in neither node.
-    """
-    afters = listed(after, given.name_of)
-    befores = listed(before, given.name_of) if before is not None else []
-    unlisted = _unlisted(before, after, given)
-    kinds = [kind for kind in PARTS if kind not in unlisted]
-    pairs = [
-        pair for kind in kinds for pair in paired(_of_kind(befores, kind), _of_kind(afters, kind))
-    ]
-    chosen = {key for one in given.expected if one.name for key in [named(one, pairs, given.slots)]}
-    chosen = with_functions(chosen, pairs)
-    absent = [
-        key for key in chosen if key[0] == "gpu" and not any(key_of(pair) == key for pair in pairs)
-    ]
-    look = _Look(before is not None, pairs, befores, afters, chosen, given)
-    if before is None:
-        return (*_by_list(look), *_firmware(after))
-    made = [_change(pair, look) for pair in pairs]
-    made += [_change((None, None), look, key) for key in absent]
-    return (
-        *_with_everywhere(made),
-        *unlisted.values(),
-        _node(before, after, given),
-        *_firmware(after),
-    )
-
-
-LISTS = {
+LISTS = {  # the node's list of each kind of part, and what people call its entries
     "gpu": ("gpus", "GPUs"),
     "nic": ("ports", "adapters"),
     "cable": ("ports", "cables"),
@@ -74,249 +30,321 @@ LISTS = {
 }
 
 
-def _unlisted(before: Node | None, after: Node, given: Given) -> dict[str, Change]:
-    """Return, for each kind of which one side has no list, one change that cannot be told: a list
-    unread is no empty one.
+class SwapContext(NamedTuple):
+    """What is known besides the two nodes.
+
+    *known_bad* holds serials in lower case, *expected_parts* rows by slot, *faults* and
+    *faults_left* the failures before and after by address of the part. *slots* are the profile's;
+    *name_of* maps a slot to its silkscreen.
     """
-    found: dict[str, Change] = {}
-    for kind, (fact, label) in LISTS.items():
-        lacks = [
-            (getattr(node, fact), when)
-            for node, when in ((before, "before"), (after, "now"))
-            if node is not None
-        ]
-        for lack, when in (pair for pair in lacks if is_unread(pair[0])):
-            words = [one.word for one in given.expected if one.kind == kind]
-            if words:
-                raise UsageError(
-                    f"--expect {words[0]}: the {label} were not listed {when}: {lack.text}"
-                )
-            unread = lack._replace(text=f"the {label} were not listed {when}: {lack.text}")
-            unread = fitting.strict(unread) if kind == "gpu" else unread
-            nothing: Any = dict.fromkeys(
-                (*TABLES, "what", "new", "known_bad", "identity", "identity_before"), unread
-            )
-            found[kind] = _blank(kind, label, **nothing)
-    return found
+
+    expectations: Sequence[Expectation] = ()
+    known_bad: frozenset[str] = frozenset()
+    expected_parts: Mapping[str, ExpectedPart] = MappingProxyType({})
+    faults: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    faults_left: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    slots: Sequence[str] = ()
+    name_of: Callable[[str], str] = lambda label: ""
+
+    def expects(self, *kinds: str) -> bool:
+        """Return whether one of these assemblies (baseboard, tray) is expected to be replaced."""
+        return any(expectation.kind in kinds for expectation in self.expectations)
 
 
-class _Look(NamedTuple):
+class _Comparison(NamedTuple):
+    """Both lists of parts; *compared* is false where only a list says what should be there."""
+
     compared: bool
-    pairs: Sequence[Pair]
-    befores: Sequence[Part]
-    afters: Sequence[Part]
+    befores: Sequence[SwapPart]
+    afters: Sequence[SwapPart]
     named: set[Key]
-    given: Given
-
-    def whole(self, *words: str) -> bool:
-        return any(one.kind in words for one in self.given.expected)
+    context: SwapContext
 
 
-def _of_kind(parts: Sequence[Part], kind: str) -> list[Part]:
+def find_changes(before: Node | None, after: Node, context: SwapContext) -> tuple[Change, ...]:
+    """Return what became of each GPU, adapter, cable and disk, and of the node itself.
+
+    Without *before*, the list of expected parts says which parts to look at. Raises UsageError for
+    an expected part that is in neither node.
+    """
+    afters = list_parts(after, context.name_of)
+    befores = list_parts(before, context.name_of) if before is not None else []
+    unlisted = _unlisted_kinds(before, after, context)
+    pairs: list[Pair] = []
+    for kind in PARTS:
+        if kind not in unlisted:
+            pairs += pair_parts(_of_kind(befores, kind), _of_kind(afters, kind))
+    named = {
+        find_part(expectation, pairs, context.slots)
+        for expectation in context.expectations
+        if expectation.name
+    }
+    named = with_sibling_functions(named, pairs)
+    comparison = _Comparison(before is not None, befores, afters, named, context)
+    if before is None:
+        return (*_compare_with_list(comparison), *_firmware_groups(after))
+    changes = [_change(pair, comparison) for pair in pairs]
+    keys = {key_of(pair) for pair in pairs}
+    absent = [key for key in named if key[0] == "gpu" and key not in keys]
+    changes += [_change((None, None), comparison, key) for key in absent]
+    return (
+        *_mark_everywhere(changes),
+        *unlisted.values(),
+        _node_change(before, after, context),
+        *_firmware_groups(after),
+    )
+
+
+def _unlisted_kinds(before: Node | None, after: Node, context: SwapContext) -> dict[str, Change]:
+    """Return one unread change for each kind of part that one side could not list.
+
+    An unread list is not an empty one.
+    """
+    nodes = [(node, when) for node, when in ((before, "before"), (after, "now")) if node]
+    changes: dict[str, Change] = {}
+    for kind, (fact, label) in LISTS.items():
+        for node, when in nodes:
+            parts = getattr(node, fact)
+            if is_unread(parts):
+                text = f"the {label} were not listed {when}: {parts.text}"
+                _refuse_expected(kind, text, context)
+                changes[kind] = _unread_change(kind, label, parts._replace(text=text))
+    return changes
+
+
+def _refuse_expected(kind: str, text: str, context: SwapContext) -> None:
+    expected = [each.text for each in context.expectations if each.kind == kind]
+    if expected:
+        raise UsageError(f"--expect {expected[0]}: {text}")
+
+
+def _unread_change(kind: str, label: str, unread: Unread) -> Change:
+    value = fit.required(unread) if kind == "gpu" else unread
+    facts = (*TABLES, "what", "new", "known_bad", "identity", "identity_before")
+    unread_facts: Any = dict.fromkeys(facts, value)
+    return _blank_change(kind, label, **unread_facts)
+
+
+def _of_kind(parts: Sequence[SwapPart], kind: str) -> list[SwapPart]:
     return [part for part in parts if part.kind == kind]
 
 
-def _change(pair: Pair, look: _Look, key: Key | None = None) -> Change:
+def _change(pair: Pair, comparison: _Comparison, key: Key | None = None) -> Change:
     before, after = pair
+    context = comparison.context
     kind, label = key or key_of(pair)
-    expected = (kind, label) in look.named or (kind == "gpu" and look.whole("baseboard", "tray"))
-    what = _what(pair, look, strict=kind == "gpu" or (expected and kind != "cable"))
-    new: Any = (
-        what
-        if is_unread(what)
-        else what in ("replaced", "moved", "added") and (look.compared or expected)
-    )
-    judged = (
-        kind != "cable" or expected
-    )  # an adapter's faults are its own, until its cable is said to be at fault
-    old_faults = look.given.faults.get(before.address, ()) if before and judged else ()
-    left = look.given.faults_left.get(after.address, ()) if after and judged else ()
-    changed = Change(
+    whole = kind == "gpu" and context.expects("baseboard", "tray")
+    expected = (kind, label) in comparison.named or whole
+    what = _what_happened(pair, comparison, strict=kind == "gpu" or (expected and kind != "cable"))
+    faults, left = _faults(pair, comparison, judged=kind != "cable" or expected)
+    part = after or before
+    change = Change(
         label=label,
-        address=(after or before).address if after or before else label,  # type: ignore[union-attr]
+        address=part.address if part else label,
         kind=kind,
         what=what,
         expected=expected,
-        allowed=look.whole("tray"),
-        new=new,
+        allowed=context.expects("tray"),
+        new=_is_new(what, comparison, expected=expected),
         everywhere=False,
-        moved_from=_elsewhere(after, look.befores, pair),
-        moved_to=_elsewhere(before, look.afters, pair),
-        identity_before=said(before),
-        identity=said(after),
-        known_bad=_known_bad(after, look.given.known_bad),
+        moved_from=_find_elsewhere(after, comparison.befores, pair),
+        moved_to=_find_elsewhere(before, comparison.afters, pair),
+        identity_before=describe_identity(before),
+        identity=describe_identity(after),
+        known_bad=_is_known_bad(after, context.known_bad),
         versions=(),
         marks=(),
         settings=(),
         wear=(),
         counters=(),
         rate=(),
-        faults=tuple(dict.fromkeys(old_faults)),
-        faults_left=tuple(fault for fault in dict.fromkeys(old_faults) if fault in left),
+        faults=faults,
+        faults_left=left,
         before=before.record if before else NOTHING,
         after=after.record if after else NOTHING,
     )
-    return _measured(changed, before, after, look) if after else changed
+    return _with_values(change, before, after, comparison) if after else change
 
 
-def _what(pair: Pair, look: _Look, *, strict: bool) -> Any:
-    """Return what became of a slot; Unread where its parts cannot be told apart.
+def _is_new(what: Any, comparison: _Comparison, *, expected: bool) -> Any:
+    """Return whether another part sits here than before; Unread where that is not known."""
+    if is_unread(what):
+        return what
+    return what in ("replaced", "moved", "added") and (comparison.compared or expected)
 
-    A *strict* lack makes the judgement incomplete, whatever kind of lack it is.
+
+def _faults(
+    pair: Pair, comparison: _Comparison, *, judged: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the faults before, and those of them that are still there.
+
+    An adapter's faults count for its cable only if the cable is expected to be replaced.
+    """
+    before, after = pair
+    context = comparison.context
+    faults = context.faults.get(before.address, ()) if before and judged else ()
+    faults = tuple(dict.fromkeys(faults))
+    now = context.faults_left.get(after.address, ()) if after and judged else ()
+    return faults, tuple(fault for fault in faults if fault in now)
+
+
+def _what_happened(pair: Pair, comparison: _Comparison, *, strict: bool) -> Any:
+    """Return what became of a slot; Unread where its two parts cannot be told apart.
+
+    *strict*: an unread identity makes the judgement incomplete, whatever its kind.
     """
     before, after = pair
     if after is None:
         return "missing"
-    if before is None:
-        return "moved" if _elsewhere(after, look.befores, pair) else "added"
-    same = alike(before, after)
-    if same is None:
-        return _told_apart(before, after, strict=strict)
+    same = is_same_part(before, after) if before is not None else False
+    if before is not None and same is None:
+        return _unknown_identity(before, after, strict=strict)
     if same:
         return "same"
-    return "moved" if _elsewhere(after, look.befores, pair) else "replaced"
+    if _find_elsewhere(after, comparison.befores, pair):
+        return "moved"
+    return "replaced" if before is not None else "added"
 
 
-def _told_apart(before: Part, after: Part, *, strict: bool) -> Unread:
+def _unknown_identity(before: SwapPart, after: SwapPart, *, strict: bool) -> Unread:
     for part, when in ((before, "before"), (after, "now")):
         if not part.ids:
             lack: Unread = part.lack
             kind = "not-found" if strict and lack.kind in HARMLESS else lack.kind
-            return lack._replace(
-                kind=kind,
-                text=f"nothing tells {part.kind} {part.label} from others {when}: {lack.text}",
-            )
-    told = f"{before.kind} {before.label} was known by its {next(iter(before.ids))}, now by its {next(iter(after.ids))}"
-    return Unread("", "not-found", told)
+            text = f"{part.kind} {part.label} had no readable identity {when}: {lack.text}"
+            return lack._replace(kind=kind, text=text)
+    old, new = next(iter(before.ids)), next(iter(after.ids))
+    text = f"{before.kind} {before.label} was identified by its {old}, now by its {new}"
+    return Unread("", "not-found", text)
 
 
-def _elsewhere(part: Part | None, others: Sequence[Part], pair: Pair) -> str:
-    """Return where else the same part was, or is now, and an empty text where it was not seen."""
-    if part is None:
+def _find_elsewhere(part: SwapPart | None, others: Sequence[SwapPart], pair: Pair) -> str:
+    """Return the slot where the same part was, or is now; "" where it was not seen."""
+    if part is None or _stayed(pair):
         return ""
-    seen = [
-        other
-        for other in others
-        if other.kind == part.kind and other not in pair and alike(part, other)
-    ]
-    return seen[0].label if seen and not _stayed(pair) else ""
+    for other in others:
+        if other.kind == part.kind and other not in pair and is_same_part(part, other):
+            return other.label
+    return ""
 
 
 def _stayed(pair: Pair) -> bool:
     before, after = pair
-    return before is not None and after is not None and alike(before, after) is True
+    return before is not None and after is not None and is_same_part(before, after) is True
 
 
-def _known_bad(part: Part | None, bad: frozenset[str]) -> Any:
-    if part is None or not bad or part.kind == "cable":
+def _is_known_bad(part: SwapPart | None, known_bad: frozenset[str]) -> Any:
+    if part is None or not known_bad or part.kind == "cable":
         return False
-    if any(value.lower() in bad for value in part.ids.values()):
+    if any(value.lower() in known_bad for value in part.ids.values()):
         return True
     return False if part.ids else part.lack._replace(kind="not-found")
 
 
-def _measured(change: Change, before: Part | None, after: Part, look: _Look) -> Change:
-    """Add the values that are to be compared: with the siblings', or with those of the part
-    before.
-    """
+def _with_values(
+    change: Change, before: SwapPart | None, after: SwapPart, comparison: _Comparison
+) -> Change:
+    """Add the values to compare: with the siblings', or with those of the former part."""
     siblings = [
-        part for part in look.afters if part.kind == after.kind and part.label != after.label
+        part for part in comparison.afters if part.kind == after.kind and part.label != after.label
     ]
-    new = change.new is True
-    same = change.what == "same"
-    fits = new or is_unread(change.new)
+    maybe_new = change.new is True or is_unread(change.new)
+    marks = fit.compare_marks(before, after, siblings) if maybe_new else ()
+    with_settings = maybe_new or after.kind == "cable"
+    same = before if change.what == "same" else None
     return change._replace(
-        versions=fitting.versions(before, after, siblings) if fits else (),
-        marks=(
-            *(fitting.marks(before, after, siblings) if fits else ()),
-            *fitting.by_wanted(after, look.given.wanted),
-        ),
-        settings=fitting.former(before, after, siblings) if fits or after.kind == "cable" else (),
-        wear=tuple(Amount(label, value) for label, value in after.wear.items()) if fits else (),
-        counters=fitting.compared(after.wear, before.wear, "before it was")
-        if same and before
-        else (),
-        rate=fitting.compared(after.rate, before.rate, "before it was") if before else (),
+        versions=fit.compare_versions(before, after, siblings) if maybe_new else (),
+        marks=(*marks, *fit.compare_with_list(after, comparison.context.expected_parts)),
+        settings=fit.compare_settings(before, after, siblings) if with_settings else (),
+        wear=tuple(Amount(*count) for count in after.wear.items()) if maybe_new else (),
+        counters=fit.compare_with(after.wear, same.wear, "before it was") if same else (),
+        rate=fit.compare_with(after.rate, before.rate, "before it was") if before else (),
     )
 
 
-def _by_list(look: _Look) -> list[Change]:
-    """Without a recording from before: the parts that the list names are there, and are those that
-    it names.
-    """
-    made = []
-    for slot, row in look.given.wanted.items():
-        part = next((one for one in look.afters if fitting.row_of(one, {slot: row})), None)
-        kind, _, name = (
-            slot.rpartition(":")
-            if slot.startswith(tuple(f"{kind}:" for kind in PARTS))
-            else ("gpu", "", slot)
-        )
-        change = _change((None, part), look, None if part else (kind, name))
-        what: Any = "missing"
-        if part is not None:
-            serial = part.ids.get("serial")
-            what = (
-                "same"
-                if not row.serial or (serial or "").lower() == row.serial.lower()
-                else "replaced"
-            )
-            what = what if serial or not row.serial else part.lack._replace(kind="not-found")
+def _compare_with_list(comparison: _Comparison) -> list[Change]:
+    """Return, without a recording from before, what became of the parts that the list names."""
+    changes = []
+    for slot, row in comparison.context.expected_parts.items():
+        part = next((each for each in comparison.afters if fit.find_row(each, {slot: row})), None)
+        change = _change((None, part), comparison, None if part else _key_of_slot(slot))
         words = f"serial {row.serial}" if row.serial else f"part number {row.part_number}"
-        made.append(change._replace(what=what, expected=False, allowed=True, identity_before=words))
-    return made
+        changes.append(
+            change._replace(
+                what=_what_the_list_says(part, row),
+                expected=False,
+                allowed=True,
+                identity_before=words,
+            )
+        )
+    return changes
 
 
-def _with_everywhere(made: Sequence[Change]) -> list[Change]:
-    gpus = [change for change in made if change.kind == "gpu"]
-    all_others = len(gpus) > 1 and all(change.what == "replaced" for change in gpus)
-    return [change._replace(everywhere=all_others and change.kind == "gpu") for change in made]
+def _key_of_slot(slot: str) -> Key:
+    kind, _, name = slot.partition(":")
+    return (kind, name) if kind in PARTS and name else ("gpu", slot)
 
 
-def _blank(kind: str, label: str, **facts: Any) -> Change:
-    """Return a change of what is no exchangeable part by itself."""
-    nothing: Any = dict.fromkeys(TABLES, ())
+def _what_the_list_says(part: SwapPart | None, row: ExpectedPart) -> Any:
+    if part is None:
+        return "missing"
+    if not row.serial:
+        return "same"
+    serial = part.ids.get("serial")
+    if not serial:
+        return part.lack._replace(kind="not-found")
+    return "same" if serial.lower() == row.serial.lower() else "replaced"
+
+
+def _mark_everywhere(changes: Sequence[Change]) -> list[Change]:
+    """Mark the GPUs where every one of several was replaced."""
+    gpus = [change for change in changes if change.kind == "gpu"]
+    everywhere = len(gpus) > 1 and all(change.what == "replaced" for change in gpus)
+    return [change._replace(everywhere=everywhere and change.kind == "gpu") for change in changes]
+
+
+def _blank_change(kind: str, label: str, **facts: Any) -> Change:
+    """Return a change of something that is not a replaceable part by itself."""
+    tables: Any = dict.fromkeys(TABLES, ())
     flags: Any = dict.fromkeys(("expected", "allowed", "new", "everywhere", "known_bad"), False)
-    words: Any = dict.fromkeys(("moved_from", "moved_to", "identity_before", "identity"), "")
+    texts: Any = dict.fromkeys(("moved_from", "moved_to", "identity_before", "identity"), "")
     records: Any = {"before": NOTHING, "after": NOTHING}
     place = {"label": label, "address": label, "kind": kind, "what": "same"}
-    return Change(**{**place, **nothing, **flags, **words, **records, **facts})
+    return Change(**{**place, **tables, **flags, **texts, **records, **facts})
 
 
-def _node(before: Node, after: Node, given: Given) -> Change:
-    """Return what became of the node itself: its name and its BIOS, as far as they were read
-    before.
-    """
+def _node_change(before: Node, after: Node, context: SwapContext) -> Change:
+    """Return what became of the node itself: host name and BIOS, where they were read before."""
     first, last = before.host, after.host
-    return _blank(
+    names = ({"host name": last.hostname}, {"host name": first.hostname})
+    bios = ({"BIOS": last.bios_version}, {"BIOS": first.bios_version})
+    return _blank_change(
         "node",
         "node",
-        allowed=any(one.kind == "tray" for one in given.expected),
-        marks=fitting.compared(
-            {"host name": last.hostname}, {"host name": first.hostname}, "before it was"
-        ),
-        versions=fitting.compared(
-            {"BIOS": last.bios_version}, {"BIOS": first.bios_version}, "before it was"
-        ),
+        allowed=context.expects("tray"),
+        marks=fit.compare_with(*names, "before it was"),
+        versions=fit.compare_with(*bios, "before it was"),
         before=first,
         after=last,
     )
 
 
-def _firmware(after: Node) -> list[Change]:
-    """Return one record for each group of firmware whose ids are equal but for their numbers."""
+def _firmware_groups(after: Node) -> list[Change]:
+    """Return one record for each group of BMC firmware whose ids differ only in their numbers."""
     groups: dict[str, list[Any]] = {}
     for item in () if is_unread(after.firmware) else after.firmware:
-        if item.version == "":  # the BMC does not tell
-            continue
-        groups.setdefault(NUMBER.sub("#", item.label), []).append(item)
-    made = []
-    for label, items in groups.items():
-        read = [item.version for item in items if not is_unread(item.version)]
-        if len(items) > 1 and read:
-            usual = max(read, key=read.count)
-            rows = tuple(
-                Compared(item.label, item.version, usual, "most of its kind have") for item in items
-            )
-            made.append(_blank("firmware", f"firmware {label}", versions=rows))
-    return made
+        if item.version != "":  # the BMC gave no version
+            groups.setdefault(NUMBER.sub("#", item.label), []).append(item)
+    return [
+        _blank_change("firmware", f"firmware {label}", versions=_firmware_versions(items))
+        for label, items in groups.items()
+        if len(items) > 1 and any(not is_unread(item.version) for item in items)
+    ]
+
+
+def _firmware_versions(items: Sequence[Any]) -> tuple[Compared, ...]:
+    read = [item.version for item in items if not is_unread(item.version)]
+    usual = max(read, key=read.count)
+    return tuple(
+        Compared(item.label, item.version, usual, "most of its kind have") for item in items
+    )

@@ -1,121 +1,170 @@
-"""What `--expect` may say, and which part of two nodes it names."""
+"""Which parts a swap is expected to change: the syntax of `--expect` and `--part`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeGuard
 
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.swap.parts import Pair, Part
+from gpuscan.swap.parts import Pair, SwapPart
 
 PARTS = ("gpu", "nic", "cable", "disk")
-WHOLES = ("baseboard", "tray", "none")
-WAYS = "gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray or none"
+ASSEMBLIES = ("baseboard", "tray")
+NONE = "none"
+
+Key = tuple[str, str]  # kind and label
 
 
-class Expected(NamedTuple):
-    """One part, or whole, that is to be another: `gpu`, `SXM6`, and the words that said so."""
+class Flag(NamedTuple):
+    """The option that names parts: whether it accepts `none`, and which input it searches."""
+
+    name: str
+    accepts_none: bool
+    searched: str
+
+    @property
+    def syntax(self) -> str:
+        """Return what the option accepts, for error messages."""
+        parts = "gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard"
+        return f"{parts}, tray or none" if self.accepts_none else f"{parts} or tray"
+
+
+EXPECT = Flag("--expect", accepts_none=True, searched="either recording")
+PART = Flag("--part", accepts_none=False, searched="this node")
+
+
+class Expectation(NamedTuple):
+    """One part or assembly that the swap replaces: `gpu`, `SXM6`, and the text that named it.
+
+    *name* is empty for an assembly and for `none`.
+    """
 
     kind: str
     name: str
-    word: str
+    text: str
 
 
-Key = tuple[str, str]
-
-
-def expectations(words: Sequence[str]) -> tuple[Expected, ...]:
-    """Parse what `--expect` was given: `gpu:SXM6=replaced`, `baseboard`, `none`; raises UsageError
-    for all else.
-    """
-    found = tuple(_expectation(word) for word in words)
-    if len(found) > 1 and any(one.kind == "none" for one in found):
+def parse_expectations(texts: Sequence[str], flag: Flag = EXPECT) -> tuple[Expectation, ...]:
+    """Parse `gpu:SXM6=replaced`, `baseboard` or `none`; raises UsageError for anything else."""
+    expectations = tuple(_parse(text, flag) for text in texts)
+    if len(expectations) > 1 and any(each.kind == NONE for each in expectations):
         raise UsageError(
-            "--expect none: says that nothing was changed, and goes with no other --expect"
+            f"{flag.name} none: means that nothing was changed: do not combine it with another"
+            f" {flag.name}"
         )
-    return found
+    return expectations
 
 
-def _expectation(word: str) -> Expected:
-    subject, sign, state = word.strip().partition("=")
+def _parse(text: str, flag: Flag) -> Expectation:
+    subject, sign, state = text.strip().partition("=")
     if sign and state != "replaced":
         raise UsageError(
-            f"--expect {word}: a part can be expected to be replaced: write {subject}=replaced"
+            f"{flag.name} {text}: a part can only be expected to be replaced: write"
+            f" {subject}=replaced"
         )
     kind, colon, name = subject.partition(":")
     if colon and kind in PARTS and name.strip():
-        return Expected(kind, name.strip(), word)
-    if not colon and (kind in WHOLES[:2] or (kind == "none" and not sign)):
-        return Expected(kind, "", word)
+        return Expectation(kind, name.strip(), text)
+    if not colon and kind in ASSEMBLIES:
+        return Expectation(kind, "", text)
+    if not colon and kind == NONE and not sign:
+        if not flag.accepts_none:
+            raise UsageError(f"{flag.name} none: a swap changes something: name the part")
+        return Expectation(kind, "", text)
+    known = [*PARTS, *ASSEMBLIES, *([NONE] if flag.accepts_none else [])]
     raise UsageError(
-        f"--expect {word}: write {WAYS}; {near_misses(kind, [*PARTS, *WHOLES], 'words')}"
+        f"{flag.name} {text}: write {flag.syntax}; {near_misses(kind, known, 'kinds')}"
     )
 
 
 def key_of(pair: Pair) -> Key:
-    """Return kind and label of a pair: a slot's own name goes before the address that a silent
-    GPU is called by.
+    """Return kind and label of a pair.
+
+    A slot's own name takes precedence over the address that stands for a silent GPU.
     """
     before, after = pair
     parts = [part for part in (after, before) if part is not None]
-    best = next(
-        (
-            part
-            for part in parts
-            if part.label != part.address and not part.label.startswith("slot")
-        ),
-        parts[0],
-    )
+    named = [part for part in parts if _has_own_name(part)]
+    best = (named or parts)[0]
     return best.kind, best.label
 
 
-def named(one: Expected, pairs: Sequence[Pair], slots: Sequence[str]) -> Key:
-    """Return the one part that an expectation names; *slots* are the profile's, for a GPU that
-    both recordings lack.
+def _has_own_name(part: SwapPart) -> bool:
+    return part.label != part.address and not part.label.startswith("slot")
 
-    Raises UsageError where there is none, or several.
+
+def find_part(
+    expectation: Expectation, pairs: Sequence[Pair], slots: Sequence[str], flag: Flag = EXPECT
+) -> Key:
+    """Return the one part that an expectation names.
+
+    *slots* are the profile's: they name a GPU that is in neither recording. Raises UsageError
+    where no part fits, or several do.
     """
-    word, known = one.name.lower(), [pair for pair in pairs if key_of(pair)[0] == one.kind]
-    both = [(key_of(pair), [part for part in pair if part]) for pair in known]
-    hits = [
-        key
-        for key, parts in both
-        if any(word in (part.label.lower(), part.address.lower()) for part in parts)
+    name = expectation.name.lower()
+    candidates = [
+        (key_of(pair), [part for part in pair if part])
+        for pair in pairs
+        if key_of(pair)[0] == expectation.kind
     ]
-    hits = [key for key in hits if key[1].lower() == word] or hits
-    hits = hits or [key for key, parts in both if any(word in part.names for part in parts)]
-    if not hits and one.kind == "gpu":
-        hits = [("gpu", slot) for slot in slots if slot.lower() == word]
-    if not hits:
-        words = [key[1] for key, _ in both] + [part.address for _, parts in both for part in parts]
-        hint = near_misses(one.name, list(dict.fromkeys(words)), "parts")
-        raise UsageError(f"--expect {one.word}: no such {one.kind} in either recording; {hint}")
-    if len(set(hits)) > 1 and not _of_one_gpu(hits, both):
-        told = " and ".join(sorted({key[1] for key in hits}))
-        raise UsageError(f"--expect {one.word}: names {told}: give a slot or an address")
-    return hits[0]
+    keys = _by_label_or_address(name, candidates) or _by_other_name(name, candidates)
+    if not keys and expectation.kind == "gpu":
+        keys = [("gpu", slot) for slot in slots if slot.lower() == name]
+    if not keys:
+        raise UsageError(
+            f"{flag.name} {expectation.text}: no such {expectation.kind} in {flag.searched};"
+            f" {_suggest(expectation.name, candidates)}"
+        )
+    if len(set(keys)) > 1 and not _share_a_board(keys, candidates):
+        labels = " and ".join(sorted({label for _, label in keys}))
+        raise UsageError(
+            f"{flag.name} {expectation.text}: matches {labels}: give a slot or a PCI address"
+        )
+    return keys[0]
 
 
-def _of_one_gpu(hits: Sequence[Key], both: Sequence[tuple[Key, Sequence[Part]]]) -> bool:
-    """Tell whether these are the functions of one adapter, which share its serial number."""
-    serials = {part.ids.get("serial") for key, parts in both if key in hits for part in parts[:1]}
-    return hits[0][0] == "nic" and len(serials) == 1 and None not in serials
+Candidates = Sequence[tuple[Key, Sequence[SwapPart]]]
 
 
-def with_functions(chosen: set[Key], pairs: Sequence[Pair]) -> set[Key]:
-    """Add to chosen adapters their further functions: a GPU with two ports is two adapters to the
-    system.
-    """
+def _by_label_or_address(name: str, candidates: Candidates) -> list[Key]:
+    keys = [
+        key
+        for key, parts in candidates
+        if any(name in (part.label.lower(), part.address.lower()) for part in parts)
+    ]
+    return [key for key in keys if key[1].lower() == name] or keys
+
+
+def _by_other_name(name: str, candidates: Candidates) -> list[Key]:
+    return [key for key, parts in candidates if any(name in part.names for part in parts)]
+
+
+def _suggest(name: str, candidates: Candidates) -> str:
+    labels = [label for (_, label), _ in candidates]
+    addresses = [part.address for _, parts in candidates for part in parts]
+    return near_misses(name, list(dict.fromkeys([*labels, *addresses])), "parts")
+
+
+def _share_a_board(keys: Sequence[Key], candidates: Candidates) -> bool:
+    """Return whether these are functions of one adapter, which share its serial number."""
+    serials = {
+        part.ids.get("serial") for key, parts in candidates if key in keys for part in parts[:1]
+    }
+    return keys[0][0] == "nic" and len(serials) == 1 and None not in serials
+
+
+def with_sibling_functions(chosen: set[Key], pairs: Sequence[Pair]) -> set[Key]:
+    """Add the other functions of chosen adapters: Linux lists a two-port adapter as two."""
     serials = {
         before.ids["serial"]
         for before, after in pairs
         if _is_adapter(before) and key_of((before, after)) in chosen
     }
-    more = {
+    siblings = {
         key_of((before, after))
         for before, after in pairs
         if _is_adapter(before) and before.ids["serial"] in serials
     }
-    return chosen | more
+    return chosen | siblings
 
 
-def _is_adapter(part: Part | None) -> TypeGuard[Part]:
+def _is_adapter(part: SwapPart | None) -> TypeGuard[SwapPart]:
     return part is not None and part.kind == "nic" and "serial" in part.ids

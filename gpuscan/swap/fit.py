@@ -1,146 +1,144 @@
-"""Which values of a new part are to be compared, and with whose: the siblings', the former part's,
-a list's.
-"""
+"""Which values of a changed part are compared, and with whose: siblings, former part, a list."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan.model import Compared, Unread, is_unread
 from gpuscan.model.outcome import HARMLESS
-from gpuscan.swap.parts import Part
+from gpuscan.swap.parts import SwapPart
 
-NOTHING = Unread("", "not-supported", "it is no part that has such a thing")
+NOTHING = Unread("", "not-supported", "this kind of part has no such property")
+
+SIBLINGS_HAVE = {
+    "gpu": "the other GPUs have",
+    "nic": "the other adapters have",
+    "disk": "the other disks have",
+}
+FORMER_HAD = {
+    "gpu": "the former GPU had",
+    "nic": "the former adapter had",
+    "disk": "the former disk had",
+}
 
 
-class Listed(NamedTuple):
-    """What the list of expected parts says of a slot."""
+class ExpectedPart(NamedTuple):
+    """One row of the list of expected parts; "" where the list says nothing."""
 
     serial: str
     part_number: str
 
 
-def compared(
-    values: Mapping[str, Any], usual: Mapping[str, Any], whose: str
+class Reference(NamedTuple):
+    """Values to compare with, by label, and the words that introduce them in a message."""
+
+    values: Mapping[str, Any]
+    source: str
+
+    def knows(self, label: str) -> bool:
+        """Return whether this reference has a value for *label* that was read."""
+        return label in self.values and not is_unread(self.values[label])
+
+
+def compare_with(
+    values: Mapping[str, Any], reference: Mapping[str, Any], source: str
 ) -> tuple[Compared, ...]:
-    """Return the values for which there is one to compare with; where that one was read, a lack
-    here is never harmless.
-    """
+    """Return the values that the reference has, too, each beside its reference value."""
+    known = Reference(reference, source)
     return tuple(
-        Compared(label, strict(value), usual[label], whose)
+        Compared(label, required(value), reference[label], source)
         for label, value in values.items()
-        if _has(usual, label)
+        if known.knows(label)
     )
 
 
-def _has(values: Mapping[str, Any], label: str) -> bool:
-    return label in values and not is_unread(values[label])
+def required(value: Any) -> Any:
+    """Return the value; an Unread one is made to count, because the reference has this value."""
+    if is_unread(value) and value.kind in HARMLESS:
+        return value._replace(kind="not-found")
+    return value
 
 
-def strict(value: Any) -> Any:
-    """Return a value whose lack makes the judgement incomplete, whatever kind of lack it is:
-    others have what it lacks.
-    """
-    return (
-        value._replace(kind="not-found") if is_unread(value) and value.kind in HARMLESS else value
-    )
-
-
-def _common(parts: Sequence[Part], table: str) -> dict[str, Any]:
-    """Return, by label, what most of the parts have."""
-    found: dict[str, list[Any]] = {}
+def _most_common(parts: Sequence[SwapPart], table: str) -> dict[str, Any]:
+    """Return the most common value of each label of one table, among the parts that have it."""
+    values: dict[str, list[Any]] = {}
     for part in parts:
         for label, value in getattr(part, table).items():
             if not is_unread(value):
-                found.setdefault(label, []).append(value)
-    return {label: max(values, key=values.count) for label, values in found.items()}
+                values.setdefault(label, []).append(value)
+    return {label: max(each, key=each.count) for label, each in values.items()}
 
 
-OTHERS = {
-    "gpu": "the other GPUs have",
-    "nic": "the other adapters have",
-    "disk": "the other disks have",
-}
-FORMER = {
-    "gpu": "the GPU before had",
-    "nic": "the adapter before had",
-    "disk": "the disk before had",
-}
-
-
-def _pick(after: Part, table: str, *sides: tuple[Mapping[str, Any], str]) -> tuple[Compared, ...]:
-    """Compare each value with the first side that has one."""
-    chosen = []
+def _compare(after: SwapPart, table: str, *references: Reference) -> tuple[Compared, ...]:
+    """Compare each value with the first reference that knows it."""
+    rows = []
     for label, value in getattr(after, table).items():
-        side = next(
-            ((values[label], whose) for values, whose in sides if _has(values, label)), None
-        )
-        if side is not None:
-            chosen.append(Compared(label, strict(value), *side))
-    return tuple(chosen)
+        reference = next((each for each in references if each.knows(label)), None)
+        if reference is not None:
+            expected = reference.values[label]
+            rows.append(Compared(label, required(value), expected, reference.source))
+    return tuple(rows)
 
 
-def versions(before: Part | None, after: Part, siblings: Sequence[Part]) -> tuple[Compared, ...]:
-    """Return the firmware to compare: with that of parts of its kind, else with that of the part
-    before it.
-    """
-    like = [part for part in siblings if part.group == after.group]
+def compare_versions(
+    before: SwapPart | None, after: SwapPart, siblings: Sequence[SwapPart]
+) -> tuple[Compared, ...]:
+    """Compare firmware with parts of the same group, else with the former part."""
+    alike = [part for part in siblings if part.group == after.group]
     former = before.versions if before and before.group == after.group else {}
-    return _pick(
+    return _compare(
         after,
         "versions",
-        (_common(like, "versions"), OTHERS.get(after.kind, "")),
-        (former, FORMER.get(after.kind, "")),
+        Reference(_most_common(alike, "versions"), SIBLINGS_HAVE.get(after.kind, "")),
+        Reference(former, FORMER_HAD.get(after.kind, "")),
     )
 
 
-def marks(before: Part | None, after: Part, siblings: Sequence[Part]) -> tuple[Compared, ...]:
-    """Return the marks to compare. GPUs are all of one kind; adapters and disks need not be, so
-    the part before is asked first.
+def compare_marks(
+    before: SwapPart | None, after: SwapPart, siblings: Sequence[SwapPart]
+) -> tuple[Compared, ...]:
+    """Compare part number, PSID or model.
+
+    All GPUs of a node are of one kind. Adapters and disks need not be, so the former part decides.
     """
-    usual = _common(siblings, "marks"), OTHERS.get(after.kind, "")
-    former = before.marks if before else {}, FORMER.get(after.kind, "")
-    return _pick(after, "marks", *((usual, former) if after.kind == "gpu" else (former, usual)))
+    usual = Reference(_most_common(siblings, "marks"), SIBLINGS_HAVE.get(after.kind, ""))
+    former = Reference(before.marks if before else {}, FORMER_HAD.get(after.kind, ""))
+    order = (usual, former) if after.kind == "gpu" else (former, usual)
+    return _compare(after, "marks", *order)
 
 
-def former(before: Part | None, after: Part, siblings: Sequence[Part]) -> tuple[Compared, ...]:
-    """Return the settings to compare: with those of the part before, else, of a GPU, with the
-    others': a dead GPU tells none.
-    """
-    others = _common(siblings, "settings") if after.kind == "gpu" else {}
-    return _pick(
+def compare_settings(
+    before: SwapPart | None, after: SwapPart, siblings: Sequence[SwapPart]
+) -> tuple[Compared, ...]:
+    """Compare settings with the former part's; those of a GPU that was dead, with the siblings'."""
+    others = _most_common(siblings, "settings") if after.kind == "gpu" else {}
+    return _compare(
         after,
         "settings",
-        (before.settings if before else {}, "before it was"),
-        (others, "on the other GPUs it is"),
+        Reference(before.settings if before else {}, "before it was"),
+        Reference(others, "on the other GPUs it is"),
     )
 
 
-def by_wanted(part: Part, wanted: Mapping[str, Listed]) -> tuple[Compared, ...]:
-    """Return what the list of expected parts says of this one."""
-    row, whose = row_of(part, wanted), "the list of expected parts says"
+def compare_with_list(part: SwapPart, expected: Mapping[str, ExpectedPart]) -> tuple[Compared, ...]:
+    """Compare serial and part number with the list of expected parts."""
+    row = find_row(part, expected)
     if row is None:
         return ()
-    found = part.ids.get("serial") or part.lack
-    marks = [Compared("serial", strict(found), row.serial, whose)] if row.serial else []
-    number = part.marks.get("part number", NOTHING)
-    return (
-        *marks,
-        *(
-            [Compared("part number", strict(number), row.part_number, whose)]
-            if row.part_number
-            else []
-        ),
-    )
+    source = "the list of expected parts says"
+    rows = []
+    if row.serial:
+        serial = part.ids.get("serial") or part.lack
+        rows.append(Compared("serial", required(serial), row.serial, source))
+    if row.part_number:
+        number = part.marks.get("part number", NOTHING)
+        rows.append(Compared("part number", required(number), row.part_number, source))
+    return tuple(rows)
 
 
-def row_of(part: Part, wanted: Mapping[str, Listed]) -> Listed | None:
-    """Return the list's row of a part: by `gpu:SXM6`, `SXM6`, its address or its silkscreen."""
-    words = {
-        part.label.lower(),
-        part.address.lower(),
-        f"{part.kind}:{part.label}".lower(),
-    } | part.names
-    return next(
-        (row for slot, row in wanted.items() if slot.lower() in words and part.kind != "cable"),
-        None,
-    )
+def find_row(part: SwapPart, expected: Mapping[str, ExpectedPart]) -> ExpectedPart | None:
+    """Return the list's row for a part, by `gpu:SXM6`, `SXM6`, its address or its silkscreen."""
+    if part.kind == "cable":
+        return None
+    names = {part.label.lower(), part.address.lower(), f"{part.kind}:{part.label}".lower()}
+    names |= part.names
+    return next((row for slot, row in expected.items() if slot.lower() in names), None)

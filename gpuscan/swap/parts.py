@@ -1,6 +1,4 @@
-"""The exchangeable parts of a node as a comparison sees them: where each sits, what tells it from
-others, what it should share.
-"""
+"""The replaceable parts of a node, as a comparison sees them: location, identity, properties."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -14,12 +12,13 @@ Values = Mapping[str, Any]
 NO_VALUES: Values = MappingProxyType({})
 
 
-class Part(NamedTuple):
-    """One part. *places* tell where it sits, the surest first and "" where that was not read; *ids*
-    hold what no two share.
+class SwapPart(NamedTuple):
+    """One replaceable part.
 
-    *lack* says why there are no ids. *names* are what people may call it, *record* the facts,
-    *group* whom it is like; the rest is as in `Change`, by label.
+    *places* say where it sits, the most reliable first, "" where that was not read. *ids* hold what
+    no two parts share (serial, UUID, GUID); *lack* is the Unread that explains why there are none.
+    *names* are what people may call it, in lower case; *record* holds its facts; parts of one
+    *group* should carry the same firmware. The other mappings are by label, as in `Change`.
     """
 
     kind: str
@@ -38,10 +37,8 @@ class Part(NamedTuple):
     rate: Values = NO_VALUES
 
 
-def listed(node: Node, name_of: Callable[[str], str]) -> list[Part]:
-    """Return every part of a node; *name_of* gives a slot's name on the board (silkscreen), or an
-    empty text.
-    """
+def list_parts(node: Node, name_of: Callable[[str], str]) -> list[SwapPart]:
+    """Return every part of a node; *name_of* maps a slot to its silkscreen, or to ""."""
     parts = [_gpu(gpu, name_of) for gpu in _known(node.gpus)]
     ports = sorted(
         (*_known(node.ports), *_known(node.ethernet_ports)),
@@ -58,8 +55,8 @@ def _known(records: Any) -> tuple[Any, ...]:
     return () if is_unread(records) else tuple(records)
 
 
-def _plain(value: Any) -> str:
-    """Return a fact as text, an empty one where it was not read."""
+def _text(value: Any) -> str:
+    """Return a fact as text, "" where it was not read."""
     return "" if is_unread(value) else str(value)
 
 
@@ -68,38 +65,38 @@ def _ids(**facts: Any) -> dict[str, str]:
 
 
 def _names(*facts: Any) -> frozenset[str]:
-    return frozenset(_plain(fact).lower() for fact in facts) - {""}
+    return frozenset(_text(fact).lower() for fact in facts) - {""}
 
 
 def _lack(*facts: Any) -> Any:
-    """Return why nothing tells the part from others: the first fact that was not read, or that
-    what was read says nothing.
-    """
-    lacks = [fact for fact in facts if is_unread(fact)]
-    return lacks[0] if lacks else Unread("", "not-found", "what was read is a placeholder")
+    """Return why the part has no identity: the first unread fact, or that all were placeholders."""
+    unread = [fact for fact in facts if is_unread(fact)]
+    return unread[0] if unread else Unread("", "not-found", "only a placeholder was read")
 
 
-def _of(record: Any, fact: str) -> Any:
-    """Return a fact by its dotted name, or the Unread that stands in its way."""
+def _fact(record: Any, fact: str) -> Any:
+    """Return a fact by its dotted name, or the Unread on the way to it."""
     for name in fact.split("."):
         record = record if is_unread(record) else getattr(record, name)
     return record
 
 
-def _switch(value: Any) -> Any:
-    return value if is_unread(value) else "on" if value else "off"
+def _on_off(value: Any) -> Any:
+    if is_unread(value):
+        return value
+    return "on" if value else "off"
 
 
-def _gpu(gpu: Gpu, name_of: Callable[[str], str]) -> Part:
+def _gpu(gpu: Gpu, name_of: Callable[[str], str]) -> SwapPart:
     label = "" if gpu.label == gpu.address else gpu.label
     serial, _ = serial_of(gpu)
     uuid = gpu.logged_uuid if is_unread(gpu.uuid) else gpu.uuid
-    mode, limit = gpu.compute_mode, _of(gpu, "power.limit_w")
-    return Part(
+    mode, limit = gpu.compute_mode, _fact(gpu, "power.limit_w")
+    return SwapPart(
         kind="gpu",
         label=gpu.label,
         address=gpu.address,
-        places=(label, _plain(gpu.physical_slot), _plain(gpu.root_port), gpu.address),
+        places=(label, _text(gpu.physical_slot), _text(gpu.root_port), gpu.address),
         ids=_ids(serial=serial, UUID=uuid),
         lack=_lack(gpu.serial, gpu.uuid),
         names=_names(serial or "", uuid, gpu.physical_slot, gpu.nvml_index, name_of(gpu.label)),
@@ -108,25 +105,25 @@ def _gpu(gpu: Gpu, name_of: Callable[[str], str]) -> Part:
         versions={"VBIOS": gpu.vbios, "InfoROM": gpu.inforom, "GSP firmware": gpu.gsp_firmware},
         marks={"part number": gpu.part_number},
         settings={
-            "ECC": _switch(_of(gpu, "ecc_mode.current")),
-            "MIG": _switch(_of(gpu, "mig_mode.current")),
-            "persistence mode": _switch(gpu.persistence),
+            "ECC": _on_off(_fact(gpu, "ecc_mode.current")),
+            "MIG": _on_off(_fact(gpu, "mig_mode.current")),
+            "persistence mode": _on_off(gpu.persistence),
             "the compute mode": mode if is_unread(mode) else COMPUTE_MODES.get(mode, str(mode)),
             "the power limit": limit if is_unread(limit) else f"{limit:g} W",
         },
         wear={
-            "uncorrectable ECC errors": _of(gpu, "ecc_errors.uncorrected_aggregate"),
-            "uncorrectable SRAM errors": _of(gpu, "sram.uncorrectable_aggregate"),
-            "rows remapped for uncorrectable errors": _of(gpu, "remapped_rows.uncorrectable"),
-            "pages retired for single-bit errors": _of(gpu, "retired_pages.single_bit"),
-            "pages retired for double-bit errors": _of(gpu, "retired_pages.double_bit"),
-            "rows remapped for correctable errors": _of(gpu, "remapped_rows.correctable"),
+            "uncorrectable ECC errors": _fact(gpu, "ecc_errors.uncorrected_aggregate"),
+            "uncorrectable SRAM errors": _fact(gpu, "sram.uncorrectable_aggregate"),
+            "rows remapped for uncorrectable errors": _fact(gpu, "remapped_rows.uncorrectable"),
+            "pages retired for single-bit errors": _fact(gpu, "retired_pages.single_bit"),
+            "pages retired for double-bit errors": _fact(gpu, "retired_pages.double_bit"),
+            "rows remapped for correctable errors": _fact(gpu, "remapped_rows.correctable"),
         },
     )
 
 
-def _adapter(port: Port) -> Part:
-    return Part(
+def _adapter(port: Port) -> SwapPart:
+    return SwapPart(
         kind="nic",
         label=port.hca,
         address=port.address,
@@ -135,18 +132,18 @@ def _adapter(port: Port) -> Part:
         lack=_lack(port.hca_serial, port.node_guid),
         names=_names(port.hca_serial, port.node_guid, port.netdev),
         record=port,
-        group=f"nic {_plain(port.board_id)}",
+        group=f"nic {_text(port.board_id)}",
         versions={"firmware": port.firmware},
         marks={"PSID": port.board_id, "part number": port.hca_part_number},
     )
 
 
-def _cable(port: Port) -> Part:
+def _cable(port: Port) -> SwapPart:
     settings = {
         "the link layer": port.link_layer,
         "the MTU": port.mtu if is_unread(port.mtu) else str(port.mtu),
     }
-    return Part(
+    return SwapPart(
         kind="cable",
         label=port.label,
         address=port.address,
@@ -160,56 +157,64 @@ def _cable(port: Port) -> Part:
     )
 
 
-def _disk(disk: Any) -> Part:
-    return Part(
+def _disk(disk: Any) -> SwapPart:
+    return SwapPart(
         kind="disk",
         label=disk.label,
-        address=_plain(disk.address) or disk.label,
-        places=(_plain(disk.address), disk.label),
+        address=_text(disk.address) or disk.label,
+        places=(_text(disk.address), disk.label),
         ids=_ids(serial=disk.serial),
         lack=_lack(disk.serial),
         names=_names(disk.serial),
         record=disk,
-        group=f"disk {_plain(disk.model)}",
+        group=f"disk {_text(disk.model)}",
         versions={"firmware": disk.firmware},
         marks={"model": disk.model},
     )
 
 
-Pair = tuple[Part | None, Part | None]
+Pair = tuple[SwapPart | None, SwapPart | None]
 
 
-def paired(befores: Sequence[Part], afters: Sequence[Part]) -> list[Pair]:
-    """Pair the parts of one kind that sit in one place before and after: by the surest place that
-    both name.
+def pair_parts(befores: Sequence[SwapPart], afters: Sequence[SwapPart]) -> list[Pair]:
+    """Pair the parts of one kind that sit in the same place before and after.
 
-    A place that two parts name (GPUs below one root port) pairs none of them.
+    The most reliable place that both know decides. A place that two parts share (GPUs below one
+    root port) pairs neither.
     """
-    left, found = list(afters), {}
-    for level in range(max((len(part.places) for part in befores), default=0)):
-        open_ = [part for part in befores if part.label not in found]
-        for part in open_:
-            place = part.places[level]
-            here = [other for other in left if other.places[level] == place]
-            alone = sum(other.places[level] == place for other in open_) == 1
-            if place and alone and len(here) == 1:
-                found[part.label] = here[0]
-                left.remove(here[0])
-    return [(part, found.get(part.label)) for part in befores] + [(None, part) for part in left]
+    unpaired = list(afters)
+    partners: dict[str, SwapPart] = {}
+    levels = max((len(part.places) for part in befores), default=0)
+    for level in range(levels):
+        waiting = [part for part in befores if part.label not in partners]
+        for part in waiting:
+            partner = _partner(part, level, waiting, unpaired)
+            if partner is not None:
+                partners[part.label] = partner
+                unpaired.remove(partner)
+    pairs: list[Pair] = [(part, partners.get(part.label)) for part in befores]
+    return pairs + [(None, part) for part in unpaired]
 
 
-def alike(first: Part, second: Part) -> bool | None:
-    """Tell whether two are one part by the first id that both have; None where they have none in
-    common.
-    """
+def _partner(
+    part: SwapPart, level: int, waiting: Sequence[SwapPart], unpaired: Sequence[SwapPart]
+) -> SwapPart | None:
+    place = part.places[level]
+    candidates = [other for other in unpaired if other.places[level] == place]
+    rivals = sum(other.places[level] == place for other in waiting)
+    return candidates[0] if place and rivals == 1 and len(candidates) == 1 else None
+
+
+def is_same_part(first: SwapPart, second: SwapPart) -> bool | None:
+    """Compare two parts by the first id that both have; None where they share no kind of id."""
     shared = [name for name in first.ids if name in second.ids]
-    return first.ids[shared[0]].lower() == second.ids[shared[0]].lower() if shared else None
+    if not shared:
+        return None
+    return first.ids[shared[0]].lower() == second.ids[shared[0]].lower()
 
 
-def said(part: Part | None) -> Any:
-    """Return what tells a part from others in words: `serial 1654000000107`; Unread where nothing
-    does.
-    """
+def describe_identity(part: SwapPart | None) -> Any:
+    """Return `serial 1654000000107`, "nothing" for an empty slot, or Unread without an identity."""
     if part is None:
         return "nothing"
     return next((f"{name} {value}" for name, value in part.ids.items()), part.lack)

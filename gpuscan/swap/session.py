@@ -22,10 +22,9 @@ from gpuscan.state import remembering
 from gpuscan.state.place import StateError
 from gpuscan.state.remembering import Memory
 from gpuscan.state.store import Store, proves
-from gpuscan.swap import expect as expecting
-from gpuscan.swap import worksheet as pulling
-from gpuscan.swap.compare import Wish, compared
-from gpuscan.swap.worksheet import Pulled
+from gpuscan.swap.compare import SwapOptions, compare_recordings
+from gpuscan.swap.expect import PART, parse_expectations
+from gpuscan.swap.worksheet import PartToPull, find_part_to_pull, render_worksheet
 from gpuscan.tickets import evidence
 
 ACTION = {"cable": Action.INSPECT}  # what the hold asks for; all other parts are to be replaced
@@ -51,7 +50,7 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
         raise UsageError(
             "swap begin: name the ticket and what is to be changed: --ticket T --part gpu:SXM6"
         )
-    expected = _expected(asked.parts)
+    expected = parse_expectations(asked.parts, PART)
     plan = judging.prepare(want)
     recording, stopped = scanning.scan(machine, want)
     if stopped:
@@ -64,7 +63,7 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
     recording.meta |= judging.provenance(recording, plan)
     node = collectors.node(recording)
     chosen, _ = judging.profile_of(recording, node, plan)
-    pulled = [pulling.pulled(one, node, chosen) for one in expected]
+    pulled = [find_part_to_pull(one, node, chosen) for one in expected]
     held = [_reason(one, asked.ticket, report, node) for one in pulled]
     folder = os.path.join(store.folder, "swaps")
     try:
@@ -90,20 +89,8 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
         ) from None
     for trouble in dict.fromkeys(store.troubles):
         complain(f"gpuscan: {trouble}")
-    output.write(pulling.sheet(asked.ticket, report, pulled, place, asked.format), "")
+    output.write(render_worksheet(asked.ticket, report, pulled, place, asked.format), "")
     return 0
-
-
-def _expected(words: Sequence[str]) -> tuple[expecting.Expected, ...]:
-    try:
-        found = expecting.expectations(words)
-    except UsageError as error:
-        raise UsageError(
-            str(error).replace("--expect", "--part").replace(", tray or none", " or tray")
-        ) from None
-    if any(one.kind == "none" for one in found):
-        raise UsageError("swap begin: --part none: a swap changes something")
-    return found
 
 
 def _store(recording: Recording, memory: Memory) -> Store:
@@ -122,13 +109,13 @@ def _refuse_second(store: Store, ticket: str) -> None:
         )
 
 
-def _reason(one: Pulled, ticket: str, report: Report, node: Node) -> Held:
+def _reason(one: PartToPull, ticket: str, report: Report, node: Node) -> Held:
     target = Target(one.word, one.address or None, one.serial or None, one.part_number or None)
     action = ACTION.get(one.kind, Action.REPLACE)
     return hold.reason(target, hold.SWAP, f"swap {ticket} was begun", action, report.run, node)
 
 
-def verify(machine: Machine, want: Wanted, memory: Memory, wish: Wish, show: Shown) -> int:
+def verify(machine: Machine, want: Wanted, memory: Memory, wish: SwapOptions, show: Shown) -> int:
     """Judge the node beside what it was before the swap; only a pass lifts the hold and ends the
     swap.
     """
@@ -169,7 +156,7 @@ def _store_hidden(recording: Recording, memory: Memory) -> Store:
     return store
 
 
-def _proven(store: Store, recording: Recording, plan: judging.Plan, wish: Wish) -> Report:
+def _proven(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOptions) -> Report:
     """Return the judgement beside the recording of `swap begin`, else of the last boot before,
     else by the list of parts.
     """
@@ -178,7 +165,7 @@ def _proven(store: Store, recording: Recording, plan: judging.Plan, wish: Wish) 
     before, name = _before(store, swap)
     if before is None and not wish.expected_parts:
         return _unproven(judging.judged(recording, "", plan))
-    report = compared(before, recording, plan, wish, (name, "this node"))
+    report = compare_recordings(before, recording, plan, wish, (name, "this node"))
     report = report._replace(run={**report.run, "recording": None})
     return report._replace(notes=(*report.notes, *_follow_ups(report, swap)))
 

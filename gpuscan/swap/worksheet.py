@@ -1,4 +1,4 @@
-"""What is to be pulled out of a node: where it sits, what it is known by, what sits beside it."""
+"""The worksheet of a swap: which part to pull, where it sits, and what sits next to it."""
 
 import json
 import re
@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuscan import profile
-from gpuscan.errors import UsageError
-from gpuscan.model import Node, is_unread
+from gpuscan.model import Node, Seen, is_unread
 from gpuscan.model.outcome import Report
-from gpuscan.swap import expect as expecting
-from gpuscan.swap import parts
+from gpuscan.swap.expect import PART, Expectation, find_part
+from gpuscan.swap.parts import SwapPart, list_parts
 from gpuscan.text import printable
 
-NEXT = "power off, change the part, power on, then gpuscan swap verify --settle 5m"
+NEXT = "power off, change the part, power on, then run gpuscan swap verify --settle 5m"
 
 
-class Pulled(NamedTuple):
-    """One part that is to be pulled: its word (`gpu:SXM6`), where it sits, what it is known by,
-    and what sits beside it.
-    """
+class PartToPull(NamedTuple):
+    """One part to pull: `gpu:SXM6`, its location, identity and neighbours; "" where unknown."""
 
     word: str
     kind: str
@@ -31,69 +28,71 @@ class Pulled(NamedTuple):
     neighbours: tuple[str, ...]
 
 
-def pulled(one: expecting.Expected, node: Node, chosen: profile.Profile) -> Pulled:
-    """Return the part that a word names: of the node as it is, or for a GPU that it lacks of what
-    was seen there last.
+def find_part_to_pull(expectation: Expectation, node: Node, chosen: profile.Profile) -> PartToPull:
+    """Return the part that `--part` names, or what was last seen there if the node lost it.
+
+    Raises UsageError where the node has no such part.
     """
-    if not one.name:
-        return Pulled(one.kind, one.kind, "", "", "", "", "", ())
+    if not expectation.name:
+        return PartToPull(expectation.kind, expectation.kind, "", "", "", "", "", ())
 
     def name_of(label: str) -> str:
         return profile.silkscreen(chosen, label)
 
-    known = [part for part in parts.listed(node, name_of) if part.kind == one.kind]
-    seen = [] if is_unread(node.past) else [s for s in node.past.parts if s.kind == one.kind]
-    before = next(
-        (
-            s
-            for s in reversed(seen)
-            if one.name.lower() in (s.slot.lower(), s.serial.lower(), s.address)
-        ),
-        None,
-    )
-    usual = {s.address: s.slot for s in seen}
-    slots = [*(chosen.data["gpu"]["slots"] or ()), *(s.slot for s in seen)]
-    try:
-        _, label = expecting.named(one, [(part, None) for part in known], slots)
-    except UsageError as error:
-        raise UsageError(
-            str(error)
-            .replace("--expect", "--part")
-            .replace(" in either recording", " in this node")
-        ) from None
-    part = next(
-        (part for part in known if part.label == label or usual.get(part.address) == label), None
-    )
-    serial = _id(part) or (before.serial if before else "")
-    number = part.marks.get("part number") if part else None
-    return Pulled(
-        word=f"{one.kind}:{label}",
-        kind=one.kind,
+    present = [part for part in list_parts(node, name_of) if part.kind == expectation.kind]
+    past = [] if is_unread(node.past) else node.past.parts
+    seen = [part for part in past if part.kind == expectation.kind]
+    slots = [*(chosen.data["gpu"]["slots"] or ()), *(part.slot for part in seen)]
+    _, label = find_part(expectation, [(part, None) for part in present], slots, PART)
+    part = _present_in(label, present, seen)
+    last = _last_seen(expectation.name, seen)
+    return PartToPull(
+        word=f"{expectation.kind}:{label}",
+        kind=expectation.kind,
         slot=label,
         silkscreen=name_of(label),
-        address=part.address if part else before.address if before else "",
-        serial=serial,
-        part_number=str(number)
-        if number and not is_unread(number)
-        else before.part_number
-        if before
-        else "",
-        neighbours=_neighbours(label, known),
+        address=part.address if part else last.address,
+        serial=_id(part) or last.serial,
+        part_number=_part_number(part) or last.part_number,
+        neighbours=_neighbours(label, present),
     )
 
 
-def _id(part: parts.Part | None) -> str:
-    return (part.ids.get("serial") or next(iter(part.ids.values()), "")) if part else ""
+UNSEEN = Seen("", "", "", "", "", 0.0, 0.0)
 
 
-def _neighbours(label: str, known: Sequence[parts.Part]) -> tuple[str, ...]:
-    """Name the parts on both sides, so that nobody pulls one of them: by label, numbers as
-    numbers.
-    """
-    order = sorted(
-        known,
-        key=lambda part: ([int(number) for number in re.findall("[0-9]+", part.label)], part.label),
-    )
+def _last_seen(name: str, seen: Sequence[Seen]) -> Seen:
+    """Return the newest record of a slot, serial or address, or an empty one."""
+    wanted = name.lower()
+    for part in reversed(seen):
+        if wanted in (part.slot.lower(), part.serial.lower(), part.address):
+            return part
+    return UNSEEN
+
+
+def _present_in(label: str, present: Sequence[SwapPart], seen: Sequence[Seen]) -> SwapPart | None:
+    """Return the part with this label, or the silent one at the address that the label had."""
+    usual_slots = {part.address: part.slot for part in seen}
+    for part in present:
+        if label in (part.label, usual_slots.get(part.address)):
+            return part
+    return None
+
+
+def _id(part: SwapPart | None) -> str:
+    if part is None:
+        return ""
+    return part.ids.get("serial") or next(iter(part.ids.values()), "")
+
+
+def _part_number(part: SwapPart | None) -> str:
+    number = part.marks.get("part number") if part else None
+    return "" if number is None or is_unread(number) else str(number)
+
+
+def _neighbours(label: str, present: Sequence[SwapPart]) -> tuple[str, ...]:
+    """Return the parts on both sides, so that nobody pulls one of them by mistake."""
+    order = sorted(present, key=_natural_order)
     labels = [part.label for part in order]
     if label not in labels:
         return ()
@@ -102,35 +101,42 @@ def _neighbours(label: str, known: Sequence[parts.Part]) -> tuple[str, ...]:
     return tuple(f"{part.label} ({_id(part) or 'serial not read'})" for part in beside)
 
 
-def sheet(ticket: str, report: Report, pulled: Sequence[Pulled], place: str, format_: str) -> str:
-    """Return what to pull, where the evidence is and what comes next, as text or JSON."""
-    host = report.host.get("hostname") or "this node"
+def _natural_order(part: SwapPart) -> tuple[list[int], str]:
+    """SXM10 comes after SXM9."""
+    return [int(number) for number in re.findall("[0-9]+", part.label)], part.label
+
+
+def render_worksheet(
+    ticket: str, report: Report, parts: Sequence[PartToPull], evidence: str, format_: str
+) -> str:
+    """Return what to pull, where the evidence lies and what comes next, as text or JSON."""
     if format_ == "json":
-        rows = [one._asdict() for one in pulled]
-        return (
-            json.dumps(
-                {
-                    "ticket": ticket,
-                    "host": report.host,
-                    "parts": rows,
-                    "evidence": place,
-                    "next": NEXT,
-                },
-                indent=1,
-            )
-            + "\n"
-        )
+        document = {
+            "ticket": ticket,
+            "host": report.host,
+            "parts": [part._asdict() for part in parts],
+            "evidence": evidence,
+            "next": NEXT,
+        }
+        return json.dumps(document, indent=1) + "\n"
+    host = report.host.get("hostname") or "this node"
     chassis = report.host.get("chassis_serial") or report.host.get("serial") or "not read"
     lines = [f"Swap {ticket} on {host}, chassis serial {chassis}: pull"]
-    for one in pulled:
-        board = f" (on the board: {one.silkscreen})" if one.silkscreen else ""
-        lines.append(f"  {one.kind} {one.slot}{board}".rstrip())
-        if one.slot:
-            lines += [
-                f"    serial      {one.serial or 'not read: see the chassis label or the BMC'}",
-                f"    part number {one.part_number or 'not read'}",
-                f"    address     {one.address or 'not read'}",
-                f"    beside it   {', '.join(one.neighbours) or 'nothing of its kind'}",
-            ]
-    lines += [f"The node is held from now on: gpuscan status. Evidence: {place}", f"Then: {NEXT}"]
+    for part in parts:
+        lines += _lines_of(part)
+    lines += [f"The node is now held (gpuscan status). Evidence: {evidence}", f"Next: {NEXT}"]
     return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _lines_of(part: PartToPull) -> list[str]:
+    silkscreen = f" (on the board: {part.silkscreen})" if part.silkscreen else ""
+    heading = f"  {part.kind} {part.slot}{silkscreen}".rstrip()
+    if not part.slot:
+        return [heading]
+    return [
+        heading,
+        f"    serial      {part.serial or 'not read: see the chassis label or the BMC'}",
+        f"    part number {part.part_number or 'not read'}",
+        f"    address     {part.address or 'not read'}",
+        f"    next to     {', '.join(part.neighbours) or 'no other part of its kind'}",
+    ]

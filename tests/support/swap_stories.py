@@ -143,8 +143,8 @@ def of(story: Mapping[str, Any], **wish: Any) -> Report:
     after = recorded(story["base"], story.get("after", {}), later=True)
     plan = _plan(story.get("profile", "auto"), tuple(story.get("settings", ())))
     files = {name: str(TESTS / "swaps" / file) for name, file in story.get("files", {}).items()}
-    whole = comparing.Wish(expected=tuple(story.get("expect", ())), **files)._replace(**wish)
-    return comparing.compared(before, after, plan, whole, ("before.json.gz", "after.json.gz"))
+    whole = comparing.SwapOptions(expected=tuple(story.get("expect", ())), **files)._replace(**wish)
+    return comparing.compare_recordings(before, after, plan, whole, ("before.json.gz", "after.json.gz"))
 
 
 def printed(name: str) -> str:

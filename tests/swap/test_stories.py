@@ -114,7 +114,7 @@ def test_a_gpu_of_which_nothing_was_known_cannot_be_proven_to_be_another() -> No
     report = of({**REPLACED, "before": {"gpus": lost}})
     assert (report.verdict, report.exit_code, findings(report)) == ("incomplete", 3, {})
     assert any(
-        "nothing tells gpu slot28 from others before" in result.reason for result in report.results
+        "gpu slot28 had no readable identity before" in result.reason for result in report.results
     )
 
 
@@ -339,9 +339,9 @@ def listing(folder: Path, text: str, name: str = "list.yaml") -> str:
     return str(folder / name)
 
 
-def alone(after: Mapping[str, Any], wish: comparing.Wish) -> Report:
+def alone(after: Mapping[str, Any], wish: comparing.SwapOptions) -> Report:
     recording = recorded("h100-8x-ib", after, later=True)
-    return comparing.compared(
+    return comparing.compare_recordings(
         None, recording, judging.prepare(judging.Wanted()), wish, ("", "after.json.gz")
     )
 
@@ -351,23 +351,23 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
         tmp_path,
         "SXM6: 1654000000907\nnic:mlx5_3: {serial: MT2333ZT00003, part_number: MCX75310AAS-NEAT}\n",
     )
-    report = alone({"gpus": {"SXM6": NEW}}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
+    report = alone({"gpus": {"SXM6": NEW}}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
     assert (report.exit_code, [row["what"] for row in report.changes]) == (0, ["same", "same"])
-    report = alone({}, comparing.Wish(("gpu:SXM6",), expected_parts=file))
+    report = alone({}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.part_kind[change:SXM6]": "fix-config"}
     assert (
         "change:SXM6: serial 1654000000107, where the list of expected parts says 1654000000907"
         in sentences(report)
     )
     worn = {"gpus": {"SXM6": {**NEW, "rows": [0, 2, 0, 0]}}}
-    report = alone(worn, comparing.Wish(("gpu:SXM6",), expected_parts=file))
+    report = alone(worn, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.wear[change:SXM6]": "inspect"}
-    assert alone(worn, comparing.Wish((), expected_parts=file)).exit_code == 0
+    assert alone(worn, comparing.SwapOptions((), expected_parts=file)).exit_code == 0
 
 
 def test_a_part_of_the_list_that_is_not_there(tmp_path: Path) -> None:
     file = listing(tmp_path, '{"SXM6": "1654000000907"}', "list.json")
-    report = alone({"gone": ["SXM6"]}, comparing.Wish(expected_parts=file))
+    report = alone({"gone": ["SXM6"]}, comparing.SwapOptions(expected_parts=file))
     assert (
         "change:SXM6: no GPU is here after the swap; before it was serial 1654000000907"
         in sentences(report)
@@ -403,7 +403,7 @@ def refused(story: Mapping[str, Any], **wish: Any) -> str:
         (["gpu:"], "write gpu:SLOT, nic:NAME"),
         (["traay=replaced"], "did you mean tray"),
         (["none=replaced"], "write gpu:SLOT"),
-        (["none", "gpu:SXM6"], "--expect none: says that nothing was changed"),
+        (["none", "gpu:SXM6"], "--expect none: means that nothing was changed"),
         ([""], "write gpu:SLOT"),
     ],
 )
@@ -414,7 +414,7 @@ def test_words_that_name_nothing(words: list[str], said: str) -> None:
 def test_a_word_that_names_two_gpus() -> None:
     same = dict.fromkeys(("serial",), "1654000000107")
     twins = {"gpus": {"SXM5": same}}
-    assert "names SXM5 and SXM6: give a slot or an address" in refused(
+    assert "matches SXM5 and SXM6: give a slot or a PCI address" in refused(
         {**EIGHT, "before": twins, "expect": ["gpu:1654000000107"]}
     )
 
@@ -430,7 +430,7 @@ def test_recordings_of_one_time_or_of_none() -> None:
     assert of({**EIGHT, "before": same, "after": same}).exit_code == 0
     report = of({**EIGHT, "after": {"meta": {"made_at": None}}})
     assert (
-        "which of the two recordings is older cannot be told: one of them has no time"
+        "one of the two recordings has no time: their order could not be checked"
         in report.notes
     )
 
@@ -445,9 +445,9 @@ def test_one_of_them_without_serials() -> None:
         "file:/sys/class/nvme/*/serial",
     )
     blind = {"set": dict.fromkeys(keys, unread)}
-    assert refused({**EIGHT, "before": blind}).startswith("before.json.gz: holds no serial number")
+    assert refused({**EIGHT, "before": blind}).startswith("before.json.gz: contains no serial number")
     assert refused({**EIGHT, "after": blind, "expect": ["tray"]}).startswith(
-        "after.json.gz: holds no serial number"
+        "after.json.gz: contains no serial number"
     )
 
 
@@ -460,7 +460,7 @@ def test_another_machine() -> None:
     }
     said = refused({**EIGHT, "after": other})
     assert (
-        "are of two machines, ZZTEST1 (gpu-042) and ZZTEST2 (gpu-099): with --expect tray=replaced"
+        "are of two machines, ZZTEST1 (gpu-042) and ZZTEST2 (gpu-099): if the tray was replaced, add --expect tray=replaced"
         in said
     )
     assert refused({**EIGHT, "after": other, "expect": ["baseboard"]}) == said
@@ -473,7 +473,7 @@ def test_two_recordings_of_which_nobody_can_tell() -> None:
         "set": {"file:/sys/class/dmi/id/product_serial": unread, "file:/etc/machine-id": unread}
     }
     said = refused({**story, "after": {**story["after"], **nameless}, "expect": ["baseboard"]})
-    assert "whether they are of one machine cannot be told" in said
+    assert "cannot tell whether they are of one machine" in said
 
 
 @pytest.mark.parametrize(
@@ -482,11 +482,11 @@ def test_two_recordings_of_which_nobody_can_tell() -> None:
         (
             "known_bad",
             None,
-            "the list of known bad parts cannot be read: No such file or directory",
+            "cannot read the list of known bad parts: No such file or directory",
         ),
-        ("known_bad", "# nothing\n", "names no serial number: write one a line"),
-        ("known_bad", "serial, reason\n", "'serial, reason' is no serial number"),
-        ("expected_parts", None, "the list of expected parts cannot be read"),
+        ("known_bad", "# nothing\n", "contains no serial number: write one a line"),
+        ("known_bad", "serial, reason\n", "'serial, reason' is not a serial number"),
+        ("expected_parts", None, "cannot read the list of expected parts"),
         ("expected_parts", "- SXM6\n", "write SLOT: SERIAL"),
         ("expected_parts", "SXM6: {sreial: 5}\n", "write SLOT: SERIAL"),
         ("expected_parts", "SXM6: [\n", "not valid YAML"),
@@ -526,8 +526,8 @@ def test_a_silkscreen_names_a_gpu(tmp_path: Path) -> None:
 
 
 def test_nothing_to_compare_with() -> None:
-    with pytest.raises(UsageError, match="there is nothing to compare with"):
-        alone({}, comparing.Wish())
+    with pytest.raises(UsageError, match="nothing to compare with"):
+        alone({}, comparing.SwapOptions())
 
 
 # The command.
@@ -626,7 +626,7 @@ def test_nothing_changed_is_said_and_everything_is_folded() -> None:
         [tray], verbosity=0
     )
     assert (
-        "compared with before.json.gz: every GPU is another one; expected to be replaced: tray=replaced\n"
+        "compared with before.json.gz: every GPU was replaced; expected to be replaced: tray=replaced\n"
         in text([tray], verbosity=0)
     )
     assert "         gpu SXM1: serial 1654000000101 -> 1654000000801 (expected)\n" in text(
@@ -640,18 +640,18 @@ def test_nothing_changed_is_said_and_everything_is_folded() -> None:
 def test_the_demo_beside_itself() -> None:
     demo = opened("demo")
     later = Recording({**demo.meta, "made_at": demo.meta["made_at"] + 60}, demo.scope, demo)
-    report = comparing.compared(
-        demo, later, judging.prepare(judging.Wanted()), comparing.Wish(), ("demo", "later")
+    report = comparing.compare_recordings(
+        demo, later, judging.prepare(judging.Wanted()), comparing.SwapOptions(), ("demo", "later")
     )
     assert (report.exit_code, findings(report)) == (0, {})
     assert "\nChanged: nothing\n" in renderers.find("text")([report], verbosity=0), (
         "what a recording does not hold is no change"
     )
-    broken = comparing.compared(
+    broken = comparing.compare_recordings(
         demo,
         opened("demo-broken"),
         judging.prepare(judging.Wanted()),
-        comparing.Wish(),
+        comparing.SwapOptions(),
         ("demo", "later"),
     )
     assert "\nChanged: gpu SXM8: what tells it from others was not read\n" in renderers.find(
