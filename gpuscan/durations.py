@@ -1,5 +1,9 @@
 """Durations and times as people write them: `90s`, `7d`, `2026-11-28 21:00 UTC`."""
 
+import time
+
+from gpuscan.errors import UsageError
+
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -15,3 +19,43 @@ def parse_duration(words: str) -> float | None:
     except ValueError:
         return None
     return value if 0 <= value < 1e10 else None
+
+
+def parse_moment(flag: str, text: str) -> float:
+    """Return the Unix time of `2026-11-28`, `2026-11-28T03:00Z` or `30d` (ago); 0.0 for "".
+
+    Raises UsageError, naming the option, for anything else.
+    """
+    if not text:
+        return 0.0
+    ago_s = parse_duration(text) if text[-1] in UNITS_S else None
+    if ago_s is not None:
+        return time.time() - ago_s
+    import datetime
+
+    try:
+        at = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise UsageError(
+            f"{flag} {text}: write a date (2026-11-28), a time (2026-11-28T03:00Z) or how long ago"
+            " (30d)"
+        ) from None
+    return (at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp()
+
+
+def format_moment(at_s: float) -> str:
+    """Return a Unix time for people.
+
+    >>> format_moment(1_800_000_000.0)
+    '2027-01-15 08:00 UTC'
+    """
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at_s))
+
+
+def format_utc(at_s: float) -> str:
+    """Return a Unix time as ISO 8601 in UTC, for programs.
+
+    >>> format_utc(1_800_000_000.0)
+    '2027-01-15T08:00:00Z'
+    """
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))

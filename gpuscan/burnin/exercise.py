@@ -13,9 +13,9 @@ from gpuscan.burnin.plan import END, START_S, Plan, planned, told, with_tools
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import Before, Load
 from gpuscan.cli.scanning import Machine
+from gpuscan.durations import format_moment
 from gpuscan.engine import judging
 from gpuscan.errors import GpuscanError, UsageError, complain
-from gpuscan.incidents.sentences import moment
 from gpuscan.live.scanner import Request, Scanner
 from gpuscan.model import Unread, is_unread
 from gpuscan.recording import Reading, Recording, load, moderate, save
@@ -61,7 +61,7 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
     complain(_announced(plan, before))
     if before.spent_s:
         recording.meta["resumed"] = (
-            f"its first {_minutes(before.spent_s)} were done in a call that began {moment(before.began_at)}"
+            f"its first {_minutes(before.spent_s)} were done in a call that began {format_moment(before.began_at)}"
         )
     loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
     found, stopped = Scanner(
@@ -140,7 +140,7 @@ def _announced(plan: Plan, before: Before) -> str:
     """Say before it begins what will be done and how long it may take."""
     left_s = max(plan.expected_s - before.spent_s, LEAST_S)
     resumed = (
-        f" (resumed after {_minutes(before.spent_s)}, begun {moment(before.began_at)})"
+        f" (resumed after {_minutes(before.spent_s)}, begun {format_moment(before.began_at)})"
         if before.spent_s
         else ""
     )

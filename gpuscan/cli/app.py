@@ -252,9 +252,9 @@ def explain(
             "",
         )
     elif what == "hold":
-        from gpuscan.state import telling
+        from gpuscan.state.release import render_hold
 
-        write(telling.hold(state_dir or "", format_), "")
+        write(render_hold(state_dir or "", format_), "")
     else:
         raise UsageError(
             f"explain {what}: what can be explained is xid, sxid, dcgm and exit [CODE], check [ID] and hold"

@@ -68,9 +68,9 @@ def clear(
 ) -> None:
     """Lift the hold of this node, with a reason that is archived."""
     from gpuscan.cli.output import write
-    from gpuscan.state import telling
+    from gpuscan.state.release import clear_hold
 
-    write(telling.clear(state_dir or "", root, reason), "")
+    write(clear_hold(state_dir or "", root, reason), "")
 
 
 @history.command("list")
@@ -88,9 +88,9 @@ def list_(
 ) -> None:
     """List the runs that are stored, newest first."""
     from gpuscan.cli.output import write
-    from gpuscan.state import telling
+    from gpuscan.state.history import render_runs
 
-    write(telling.listed(state_dir or "", since, part, check, format_), "")
+    write(render_runs(state_dir or "", since, part, check, format_), "")
 
 
 @history.command()
@@ -99,6 +99,6 @@ def export(
 ) -> None:
     """Write all that is stored as JSON lines: runs with their reports, parts, events."""
     from gpuscan.cli.output import write
-    from gpuscan.state import telling
+    from gpuscan.state.history import export_lines
 
-    write("".join(telling.exported(state_dir or "", since)), output or "")
+    write("".join(export_lines(state_dir or "", since)), output or "")

@@ -62,9 +62,9 @@ def newest_failing(state_dir: str) -> "Case":
     from gpuscan.state import timeline
     from gpuscan.tickets.load import Case
 
-    document, rows = timeline.newest_failing(state_dir)
+    document, rows = timeline.find_newest_failing(state_dir)
     run, host = document["run"], document["host"]
     complain(
         f"gpuscan: the newest failing run: {host.get('hostname') or 'a machine without a name'}, {run.get('started_at')}"
     )
-    return Case(document, rows, timeline.holders(document))
+    return Case(document, rows, timeline.find_holders(document))

@@ -5,8 +5,8 @@ reboot lifts it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, blamed
-from gpuscan.incidents.sentences import moment
 from gpuscan.model import Held, Node, is_unread
 from gpuscan.model.outcome import (
     ACTIONS,
@@ -173,7 +173,7 @@ def _result(subject: str, held: Sequence[Held]) -> Result:
 
 def _message(held: Held) -> str:
     serial = f", serial {held.serial}" if held.serial else ""
-    return f"held since {moment(held.since_s)} ({held.check}{serial}): {held.message}; {lifted_by(held.code, held.level)}"
+    return f"held since {format_moment(held.since_s)} ({held.check}{serial}): {held.message}; {lifted_by(held.code, held.level)}"
 
 
 def after(

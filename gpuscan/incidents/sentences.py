@@ -1,17 +1,6 @@
-"""An incident in one sentence, as the checks of the log tell it; a moment as people are told it."""
-
-import time
+"""An incident in one sentence, as the checks of the log report it."""
 
 from gpuscan.model import Incident
-
-
-def moment(at_s: float) -> str:
-    """Return a time since the epoch in words.
-
-    >>> moment(1_800_000_000.0)
-    '2027-01-15 08:00 UTC'
-    """
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at_s))
 
 
 def sentence(incident: Incident) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from gpuscan.durations import format_utc
 from gpuscan.live import process as source
 
 SCRIPT = "nvidia-bug-report.sh"
@@ -67,7 +68,7 @@ def hashed(path: str) -> dict[str, Any]:
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         status = os.fstat(file.fileno())
-    made_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(status.st_mtime))
+    made_at = format_utc(status.st_mtime)
     return {
         "name": os.path.basename(path),
         "bytes": status.st_size,

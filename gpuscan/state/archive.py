@@ -1,13 +1,15 @@
-"""The archive: runs, findings, measurements, parts and events of a machine, in SQLite, kept
-through crashes.
+"""The archive: runs, findings, measurements, parts and events of each machine, in SQLite.
+
+All SQL of gpuscan is in this module. SQLite's write-ahead log keeps the archive through a crash.
 """
 
 import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from gpuscan.state.place import StateError, set_aside
 
@@ -15,71 +17,73 @@ FILE = "history.sqlite"
 VERSION = 1
 BUSY_S = 5.0
 DAY_S = 86400.0
-KEEP_DAYS = 400.0  # a year of faults by part, and some weeks to ask for it
+KEEP_DAYS = 400.0  # a year of faults, and some weeks to ask for it
 KEEP_PASSED_DAYS = 90.0
 BACK_DAYS = 90.0  # how far a run looks back for faults that may have returned
 MOST_FAULTS = 500
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
-    id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, machine TEXT NOT NULL, hostname TEXT NOT NULL, boot_id TEXT NOT NULL,
-    at REAL NOT NULL, source TEXT NOT NULL, verdict TEXT NOT NULL, exit_code INTEGER NOT NULL, complete INTEGER NOT NULL,
-    action TEXT NOT NULL, profile TEXT NOT NULL, level TEXT NOT NULL, full INTEGER NOT NULL, headline TEXT NOT NULL, report BLOB);
+    id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, machine TEXT NOT NULL,
+    hostname TEXT NOT NULL, boot_id TEXT NOT NULL, at REAL NOT NULL, source TEXT NOT NULL,
+    verdict TEXT NOT NULL, exit_code INTEGER NOT NULL, complete INTEGER NOT NULL,
+    action TEXT NOT NULL, profile TEXT NOT NULL, level TEXT NOT NULL, full INTEGER NOT NULL,
+    headline TEXT NOT NULL, report BLOB);
 CREATE INDEX IF NOT EXISTS runs_of ON runs (machine, at);
 CREATE TABLE IF NOT EXISTS findings (
-    run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, check_id TEXT NOT NULL, subject TEXT NOT NULL,
-    serial TEXT NOT NULL, severity TEXT NOT NULL, action TEXT NOT NULL, same TEXT NOT NULL, message TEXT NOT NULL);
+    run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, check_id TEXT NOT NULL,
+    subject TEXT NOT NULL, serial TEXT NOT NULL, severity TEXT NOT NULL, action TEXT NOT NULL,
+    same TEXT NOT NULL, message TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS findings_of ON findings (run);
 CREATE TABLE IF NOT EXISTS measurements (
-    run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, name TEXT NOT NULL, subject TEXT NOT NULL,
-    value REAL NOT NULL, unit TEXT NOT NULL);
+    run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, name TEXT NOT NULL,
+    subject TEXT NOT NULL, value REAL NOT NULL, unit TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS measurements_of ON measurements (run);
 CREATE TABLE IF NOT EXISTS parts (
-    machine TEXT NOT NULL, kind TEXT NOT NULL, slot TEXT NOT NULL, address TEXT NOT NULL, serial TEXT NOT NULL,
-    part_number TEXT NOT NULL, first_at REAL NOT NULL, last_at REAL NOT NULL, UNIQUE (machine, kind, slot, serial));
+    machine TEXT NOT NULL, kind TEXT NOT NULL, slot TEXT NOT NULL, address TEXT NOT NULL,
+    serial TEXT NOT NULL, part_number TEXT NOT NULL, first_at REAL NOT NULL,
+    last_at REAL NOT NULL, UNIQUE (machine, kind, slot, serial));
 CREATE TABLE IF NOT EXISTS events (
-    id INTEGER PRIMARY KEY, machine TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, data TEXT NOT NULL);
+    id INTEGER PRIMARY KEY, machine TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL,
+    text TEXT NOT NULL, data TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS events_of ON events (machine, at);
 """
 
+RUN_COLUMNS = (
+    "uuid", "machine", "hostname", "boot_id", "at", "source", "verdict", "exit_code", "complete",
+    "action", "profile", "level", "full", "headline",
+)  # fmt: skip
+T = TypeVar("T")
+Row = dict[str, Any]
+
 
 class Archive:
-    """One open archive. Everything here raises StateError, and nothing else, for what the disk or
-    the file does.
-    """
+    """One open archive; every method raises StateError for what the disk or the file does."""
 
     def __init__(self, folder: str, *, write: bool) -> None:
         self.path = os.path.join(folder, FILE)
         self.set_aside = ""
         if not write and not os.path.exists(self.path):
-            raise StateError(f"{self.path}: no archive yet: gpuscan run makes one")
+            raise StateError(f"{self.path}: no archive yet: gpuscan run creates one")
         try:
-            self.db = self._opened(write)
+            self.db = self._open(write)
         except sqlite3.DatabaseError as error:
-            if not write or not _damaged(error):
+            if not write or not _is_damage(error):
                 raise StateError(f"{self.path}: {error}") from None
-            self.set_aside = set_aside(
-                self.path
-            )  # the next file begins anew; nothing of this one is lost
-            for tail in (
-                "-wal",
-                "-shm",
-            ):  # they belong to the damaged file, and would damage the new one
-                if os.path.exists(self.path + tail):
-                    os.rename(self.path + tail, self.set_aside + tail)
-            self.db = self._tried(lambda: self._opened(write))
+            self._set_aside_damaged()
+            self.db = self._guarded(lambda: self._open(write))
 
-    def _opened(self, write: bool) -> sqlite3.Connection:
-        mode = "rwc" if write else "ro"
-        db = sqlite3.connect(
-            f"file:{_quoted(self.path)}?mode={mode}", uri=True, timeout=BUSY_S, isolation_level=None
-        )
+    def _open(self, write: bool) -> sqlite3.Connection:
+        uri = f"file:{_quote(self.path)}?mode={'rwc' if write else 'ro'}"
+        db = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             db.close()
             raise StateError(
-                f"{self.path}: written by a newer gpuscan (format {version}): it is left untouched; update gpuscan"
+                f"{self.path}: written by a newer gpuscan (format {version}), left untouched:"
+                " update gpuscan"
             )
+        db.row_factory = sqlite3.Row
         if write:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
@@ -90,97 +94,79 @@ class Archive:
                 )
         return db
 
-    def _tried(self, work: Any) -> Any:
+    def _set_aside_damaged(self) -> None:
+        """Rename the damaged file; its write-ahead log would damage the new one."""
+        self.set_aside = set_aside(self.path)
+        for suffix in ("-wal", "-shm"):
+            if os.path.exists(self.path + suffix):
+                os.rename(self.path + suffix, self.set_aside + suffix)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
         try:
             return work()
         except sqlite3.Error as error:
             raise StateError(f"{self.path}: {error}") from None
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; raises StateError."""
-        return list(self._tried(lambda: self.db.execute(query, values).fetchall()))
+    def _query(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        rows = self._guarded(lambda: self.db.execute(query, values).fetchall())
+        return [dict(row) for row in rows]
 
-    def keep(
-        self,
-        machine: str,
-        run: dict[str, Any],
-        report: dict[str, Any],
-        parts: Iterable[dict[str, Any]],
-    ) -> None:
-        """Add a run with all that it found, measured and saw, in one transaction, and drop what is
-        too old.
+    def _unpack(self, blob: bytes | None) -> Any:
+        """Return a stored report, None where none was kept."""
+        try:
+            return json.loads(zlib.decompress(blob)) if blob else None
+        except (zlib.error, ValueError) as error:
+            raise StateError(f"{self.path}: damaged: {error}") from None
+
+    # Writing.
+
+    def keep(self, machine: str, run: Row, report: Row, parts: Iterable[Row]) -> None:
+        """Add a run with its findings, measurements and parts, and drop what is too old.
+
+        One transaction. A run whose uuid is stored already is not added twice.
         """
 
         def work() -> None:
             with _transaction(self.db):
                 self._add_run(machine, run, report)
                 for part in parts:
-                    self._see(machine, part, run["at"])
+                    self._add_part(machine, part, run["at"])
                 self._prune(run["at"])
 
-        self._tried(work)
+        self._guarded(work)
 
-    def _add_run(self, machine: str, run: dict[str, Any], report: dict[str, Any]) -> None:
-        names = (
-            "uuid",
-            "hostname",
-            "boot_id",
-            "at",
-            "source",
-            "verdict",
-            "exit_code",
-            "complete",
-            "action",
-            "profile",
-            "level",
-            "full",
-            "headline",
-        )
+    def _add_run(self, machine: str, run: Row, report: Row) -> None:
         blob = zlib.compress(json.dumps(report, default=str).encode("ascii", "backslashreplace"))
-        marks = ", ".join("?" * (len(names) + 2))
+        values = {**run, "machine": machine}
+        marks = ", ".join("?" * (len(RUN_COLUMNS) + 1))
         cursor = self.db.execute(
-            # fixed names
-            f"INSERT OR IGNORE INTO runs (machine, report, {', '.join(names)}) VALUES ({marks})",  # noqa: S608
-            (machine, blob, *(run[name] for name in names)),
+            # the column names are ours
+            f"INSERT OR IGNORE INTO runs ({', '.join(RUN_COLUMNS)}, report) VALUES ({marks})",  # noqa: S608
+            (*(values[name] for name in RUN_COLUMNS), blob),
         )
         if not cursor.rowcount:
-            return  # it is in already: an import twice
+            return  # imported twice
         number = cursor.lastrowid
-        found = [
-            (
-                number,
-                f["check"],
-                f["subject"],
-                f["serial"],
-                f["severity"],
-                f["action"],
-                f["same"],
-                f["message"],
-            )
-            for f in run["findings"]
-        ]
-        self.db.executemany("INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", found)
-        values = [
-            (number, m["name"], m["subject"], m["value"], m["unit"])
-            for m in report.get("measurements", ())
-        ]
-        self.db.executemany("INSERT INTO measurements VALUES (?, ?, ?, ?, ?)", values)
+        columns = ("check", "subject", "serial", "severity", "action", "same", "message")
+        self.db.executemany(
+            "INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(number, *(row[name] for name in columns)) for row in run["findings"]],
+        )
+        measured = ("name", "subject", "value", "unit")
+        self.db.executemany(
+            "INSERT INTO measurements VALUES (?, ?, ?, ?, ?)",
+            [(number, *(row[name] for name in measured)) for row in report.get("measurements", ())],
+        )
 
-    def _see(self, machine: str, part: dict[str, Any], at: float) -> None:
+    def _add_part(self, machine: str, part: Row, at: float) -> None:
+        columns = ("kind", "slot", "address", "serial", "part_number")
         self.db.execute(
-            "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (machine, kind, slot, serial) DO UPDATE SET"
-            " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at),"
+            "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (machine, kind, slot, serial) DO UPDATE SET"
+            " first_at = min(first_at, excluded.first_at),"
+            " last_at = max(last_at, excluded.last_at),"
             " address = excluded.address, part_number = excluded.part_number",
-            (
-                machine,
-                part["kind"],
-                part["slot"],
-                part["address"],
-                part["serial"],
-                part["part_number"],
-                at,
-                at,
-            ),
+            (machine, *(part[name] for name in columns), at, at),
         )
 
     def _prune(self, now: float) -> None:
@@ -192,52 +178,125 @@ class Archive:
     def note(self, machine: str, at: float, kind: str, text: str, data: Any = None) -> None:
         """Add an event: work that was tried, a hold set or lifted, a swap begun or ended."""
         values = (machine, at, kind, text, json.dumps(data))
-        self._tried(
+        self._guarded(
             lambda: self.db.execute(
                 "INSERT INTO events (machine, at, kind, text, data) VALUES (?, ?, ?, ?, ?)", values
             )
         )
 
-    def events(self, machine: str, kind: str = "") -> list[dict[str, Any]]:
-        """Return a machine's events, oldest first, of one kind if named."""
-        chosen = " AND kind = ?" if kind else ""
-        rows = self.rows(
-            f"SELECT at, kind, text, data FROM events WHERE machine = ?{chosen} ORDER BY at, id",  # noqa: S608
-            (machine, kind) if kind else (machine,),
+    # Reading.
+
+    def runs(self, since_s: float) -> list[Row]:
+        """Return the runs of all machines from *since_s* on, newest first, with their findings."""
+        rows = self._query(
+            # the column names are ours
+            f"SELECT id, {', '.join(RUN_COLUMNS)} FROM runs WHERE at >= ? ORDER BY at DESC",  # noqa: S608
+            (since_s,),
         )
-        return [
-            {"at": at, "kind": kind, "text": text, "data": json.loads(data)}
-            for at, kind, text, data in rows
-        ]
+        return [{**row, "findings": self._findings(row.pop("id"))} for row in rows]
+
+    def _findings(self, run: int) -> list[Row]:
+        return self._query(
+            "SELECT check_id, subject, serial, severity, action, message FROM findings"
+            " WHERE run = ?",
+            (run,),
+        )
+
+    def reports(self, since_s: float) -> Iterator[Row]:
+        """Yield {uuid, machine, report} of each run from *since_s* on, oldest first."""
+        query = "SELECT uuid, machine, report FROM runs WHERE at >= ? ORDER BY at"
+        for row in self._query(query, (since_s,)):
+            yield {**row, "report": self._unpack(row["report"])}
+
+    def newest_failing(self, least_code: int) -> Row | None:
+        """Return {machine, at, report} of the newest run that ended with *least_code* or above."""
+        rows = self._query(
+            "SELECT machine, at, report FROM runs WHERE exit_code >= ? AND report IS NOT NULL"
+            " ORDER BY at DESC LIMIT 1",
+            (least_code,),
+        )
+        return {**rows[0], "report": self._unpack(rows[0]["report"])} if rows else None
+
+    def count_runs(self, machine: str, until_s: float) -> int:
+        """Return how many runs of a machine are older than *until_s*."""
+        query = "SELECT count(*) AS runs FROM runs WHERE machine = ? AND at < ?"
+        return int(self._query(query, (machine, until_s))[0]["runs"])
+
+    def verdicts(self, machine: str, since_s: float, until_s: float) -> list[Row]:
+        """Return {at, boot_id, exit_code, verdict} of a machine's runs, oldest first."""
+        return self._query(
+            "SELECT at, boot_id, exit_code, verdict FROM runs"
+            " WHERE machine = ? AND at >= ? AND at <= ? ORDER BY at",
+            (machine, since_s, until_s),
+        )
+
+    def faults(self, machine: str, since_s: float, until_s: float) -> list[Row]:
+        """Return a machine's newest MOST_FAULTS failures, oldest first, as `model.Fault` names them."""
+        rows = self._query(
+            'SELECT check_id AS "check", subject, serial, same, findings.action, at AS at_s,'
+            " boot_id, message FROM findings JOIN runs ON run = runs.id"
+            " WHERE machine = ? AND at >= ? AND at < ? AND severity = 'fail'"
+            " ORDER BY at DESC LIMIT ?",
+            (machine, since_s, until_s, MOST_FAULTS),
+        )
+        return rows[::-1]
+
+    def boots(self, machine: str, since_s: float, until_s: float) -> list[Row]:
+        """Return each boot that runs saw, with the first and last of them."""
+        return self._query(
+            "SELECT boot_id, min(at) AS first_s, max(at) AS last_s FROM runs"
+            " WHERE machine = ? AND at >= ? AND at < ? GROUP BY boot_id",
+            (machine, since_s, until_s),
+        )
+
+    def parts(self, machine: str, until_s: float) -> list[Row]:
+        """Return the parts seen in a machine before *until_s*; the last of a slot is the newest."""
+        return self._query(
+            "SELECT kind, slot, address, serial, part_number, first_at AS first_s,"
+            " last_at AS last_s FROM parts WHERE machine = ? AND first_at < ? ORDER BY last_at",
+            (machine, until_s),
+        )
+
+    def events(self, machine: str, kind: str = "") -> list[Row]:
+        """Return a machine's events, oldest first; all kinds unless one is named."""
+        rows = self._query(
+            "SELECT at, kind, text, data FROM events"
+            " WHERE machine = ? AND (kind = ? OR ? = '') ORDER BY at, id",
+            (machine, kind, kind),
+        )
+        return [{**row, "data": json.loads(row["data"])} for row in rows]
+
+    def all_parts(self, since_s: float) -> list[Row]:
+        """Return every column of the parts of all machines that were seen since."""
+        return self._query("SELECT * FROM parts WHERE last_at >= ?", (since_s,))
+
+    def all_events(self, since_s: float) -> list[Row]:
+        """Return every column of the events of all machines since."""
+        return self._query("SELECT * FROM events WHERE at >= ?", (since_s,))
 
     def close(self) -> None:
         """Close the file."""
         self.db.close()
 
 
-def _damaged(error: sqlite3.DatabaseError) -> bool:
-    """Tell whether the file is no database any more; a full disk, a lock or a lack of rights is no
-    damage.
-    """
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Return whether the file is not a database any more: a full disk or a lock is no damage."""
     return not isinstance(error, sqlite3.OperationalError) or "malformed" in str(error)
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     from urllib.parse import quote
 
     return quote(os.path.abspath(path))
 
 
-class _transaction:  # used like a function  # noqa: N801
-    """All or nothing: begun at once, so that two writers wait for each other instead of failing at
-    the end.
-    """
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
-
-    def __enter__(self) -> None:
-        self.db.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        self.db.execute("ROLLBACK" if kind else "COMMIT")
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Begin at once, so that two writers wait for each other instead of failing at the end."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")

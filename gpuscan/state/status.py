@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from gpuscan.durations import UNITS_S, parse_duration
+from gpuscan.durations import UNITS_S, format_moment, parse_duration
 from gpuscan.state import last
 from gpuscan.state.place import StateError, state_dir
 from gpuscan.state.whoami import this_machine
@@ -197,7 +197,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if found["hold"]:
         lines.append("  gpuscan explain hold tells what lifts it")
     if found["last"]:
-        at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(found["last"]["at"]))
+        at = format_moment(found["last"]["at"])
         lines.append(
             f"  last run {at}, profile {found['last']['profile']}, level {found['last']['level']}"
         )

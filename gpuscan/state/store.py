@@ -13,7 +13,7 @@ from gpuscan.model.outcome import Action, Report, conclude
 from gpuscan.recording import Reading, Recording, save
 from gpuscan.renderers.json_ import document
 from gpuscan.state import last
-from gpuscan.state.archive import BACK_DAYS, DAY_S, MOST_FAULTS, Archive
+from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
 from gpuscan.state.place import StateError, locked, replace, set_aside
 from gpuscan.state.rows import Whose, document_of, fingerprint, parts_of, row_of
 
@@ -269,37 +269,18 @@ NOTHING: dict[str, Any] = {"runs": 0, "faults": [], "tried": [], "boots": [], "p
 
 
 def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
-    back = (owner.key, owner.at_s - BACK_DAYS * DAY_S, owner.at_s)
-    runs = archive.rows(
-        "SELECT count(*) FROM runs WHERE machine = ? AND at < ?", (owner.key, owner.at_s)
-    )[0][0]
-    faults = archive.rows(
-        "SELECT check_id, subject, serial, same, findings.action, at, boot_id, message FROM findings JOIN runs ON run = runs.id"
-        " WHERE machine = ? AND at >= ? AND at < ? AND severity = 'fail' ORDER BY at DESC LIMIT ?",
-        (*back, MOST_FAULTS),
-    )
-    boots = archive.rows(
-        "SELECT boot_id, min(at), max(at) FROM runs WHERE machine = ? AND at >= ? AND at < ? GROUP BY boot_id",
-        back,
-    )
-    parts = archive.rows(
-        "SELECT kind, slot, address, serial, part_number, first_at, last_at FROM parts"
-        " WHERE machine = ? AND first_at < ? ORDER BY last_at",
-        (owner.key, owner.at_s),
-    )
+    since_s = owner.at_s - BACK_DAYS * DAY_S
     tried = [
-        event for event in archive.events(owner.key, "tried") if back[1] <= event["at"] < owner.at_s
+        event for event in archive.events(owner.key, "tried") if since_s <= event["at"] < owner.at_s
     ]
     return {
-        "runs": runs,
-        "faults": [
-            dict(zip(past.LISTS["faults"]._fields, row, strict=True)) for row in reversed(faults)
-        ],
+        "runs": archive.count_runs(owner.key, owner.at_s),
+        "faults": archive.faults(owner.key, since_s, owner.at_s),
         "tried": [
             {"work": event["text"], "at_s": event["at"], "source": "--tried"} for event in tried
         ],
-        "boots": [dict(zip(past.LISTS["boots"]._fields, row, strict=True)) for row in boots],
-        "parts": [dict(zip(past.LISTS["parts"]._fields, row, strict=True)) for row in parts],
+        "boots": archive.boots(owner.key, since_s, owner.at_s),
+        "parts": archive.parts(owner.key, owner.at_s),
     }
 
 

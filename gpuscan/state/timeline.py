@@ -1,100 +1,69 @@
-"""What happened to a machine, in order: faults, boots, work that was tried, swaps, holds; for
-tickets.
-"""
+"""What happened to a machine, in order: faults, boots, work tried, swaps, holds; for tickets."""
 
-import json
-import time
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from gpuscan.durations import format_utc
 from gpuscan.errors import UsageError
 from gpuscan.model.outcome import FAILED
 from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
-from gpuscan.state.place import StateError
-from gpuscan.state.telling import opened
+from gpuscan.state.history import open_archive
 from gpuscan.state.whoami import this_machine
 
 HOLDERS_S = 10.0
-KINDS = {
-    "tried": "tried",
-    "swap-begin": "swap",
-    "swap-end": "swap",
-    "clear": "clear",
-    "hold": "hold",
-}
-WORDS = {
-    "swap-begin": "swap {} was begun",
-    "swap-end": "swap {} was proven",
-    "tried": "{}",
-    "clear": "cleared: {}",
-    "hold": "{}",
+EVENTS = {  # kind of event in the archive: kind and text in the timeline
+    "tried": ("tried", "{}"),
+    "swap-begin": ("swap", "swap {} was begun"),
+    "swap-end": ("swap", "swap {} was proven"),
+    "clear": ("clear", "cleared: {}"),
+    "hold": ("hold", "{}"),
 }
 
 
-def newest_failing(named: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the report and the timeline of the newest stored run that failed; raises UsageError
-    where there is none.
+def find_newest_failing(folder: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the report and the timeline of the newest stored run that failed.
+
+    Raises UsageError where none is stored.
     """
-    archive = opened(named)
-    try:
-        query = "SELECT machine, at, report FROM runs WHERE exit_code >= ? AND report IS NOT NULL ORDER BY at DESC LIMIT 1"
-        found = archive.rows(query, (FAILED,))
-        if not found:
-            raise UsageError(f"{archive.path}: no run that failed is stored: no ticket")
-        machine, at, blob = found[0]
-        return json.loads(zlib.decompress(blob)), sorted(
-            _rows(archive, machine, at), key=lambda row: row["at"]
-        )
-    except (zlib.error, ValueError) as error:
-        raise StateError(f"{archive.path}: damaged: {error}") from None
+    archive = open_archive(folder)
+    run = archive.newest_failing(FAILED)
+    if run is None:
+        raise UsageError(f"{archive.path}: no failing run is stored: no ticket")
+    rows = sorted(_entries(archive, run["machine"], run["at"]), key=lambda row: row["at"])
+    return run["report"], rows
 
 
-def _rows(archive: Archive, machine: str, until_s: float) -> Iterator[dict[str, Any]]:
-    """Yield {at, kind, text, subject} of all that is known of a machine, up to a run."""
+def _entries(archive: Archive, machine: str, until_s: float) -> Iterator[dict[str, Any]]:
+    """Yield {at, kind, text, subject} of everything known of a machine, up to a run."""
     since_s = until_s - BACK_DAYS * DAY_S
-    faults = archive.rows(
-        "SELECT at, subject, check_id, findings.action, message FROM findings JOIN runs ON run = runs.id"
-        " WHERE machine = ? AND at >= ? AND at < ? AND severity = 'fail'",
-        (machine, since_s, until_s),
-    )
-    for at, subject, check, action, message in faults:
-        yield _row(
-            at, "fault", f"{message} ({check}: {action})", None if subject == "node" else subject
-        )
-    query = "SELECT at, boot_id, exit_code, verdict FROM runs WHERE machine = ? AND at >= ? AND at <= ? ORDER BY at"
-    runs = archive.rows(query, (machine, since_s, until_s))
+    for fault in archive.faults(machine, since_s, until_s):
+        text = f"{fault['message']} ({fault['check']}: {fault['action']})"
+        subject = None if fault["subject"] == "node" else fault["subject"]
+        yield _entry(fault["at_s"], "fault", text, subject)
     boot = ""
-    for at, boot_id, code, verdict in runs:
-        if boot and boot_id and boot_id != boot:
-            yield _row(at, "boot", "another boot than the run before", None)
-        boot = boot_id or boot
-        if code == 0:
-            yield _row(at, "pass", f"a run ended with {verdict}", None)
+    for run in archive.verdicts(machine, since_s, until_s):
+        if boot and run["boot_id"] and run["boot_id"] != boot:
+            yield _entry(run["at"], "boot", "the machine had been rebooted since the previous run")
+        boot = run["boot_id"] or boot
+        if run["exit_code"] == 0:
+            yield _entry(run["at"], "pass", f"a run ended with {run['verdict']}")
     for event in archive.events(machine):
-        if event["kind"] in KINDS and event["at"] >= since_s:
-            yield _row(
-                event["at"], KINDS[event["kind"]], WORDS[event["kind"]].format(event["text"]), None
-            )
+        if event["kind"] in EVENTS and event["at"] >= since_s:
+            kind, text = EVENTS[event["kind"]]
+            yield _entry(event["at"], kind, text.format(event["text"]))
 
 
-def _row(at: float, kind: str, text: str, subject: str | None) -> dict[str, Any]:
-    return {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
-        "kind": kind,
-        "text": text,
-        "subject": subject,
-    }
+def _entry(at_s: float, kind: str, text: str, subject: str | None = None) -> dict[str, Any]:
+    return {"at": format_utc(at_s), "kind": kind, "text": text, "subject": subject}
 
 
-def holders(document: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return who holds the devices now, where the report is of this machine in this boot; None
-    elsewhere.
+def find_holders(document: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the processes that hold the GPUs' device files now.
+
+    None where the report is of another machine or another boot.
     """
-    if (
-        not document["host"].get("boot_id")
-        or document["host"]["boot_id"] != this_machine()["boot_id"]
-    ):
+    boot_id = document["host"].get("boot_id")
+    if not boot_id or boot_id != this_machine()["boot_id"]:
         return None
     from gpuscan.live import evidence
 

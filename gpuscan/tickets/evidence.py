@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuscan import __version__, renderers
+from gpuscan.durations import format_utc
 from gpuscan.errors import UsageError
 from gpuscan.files import write_atomically
 from gpuscan.model.outcome import Report
@@ -116,7 +117,7 @@ def _manifest(data: Mapping[str, Any], files: list[dict[str, Any]]) -> dict[str,
     return {
         "schema_version": "1.0",
         "gpuscan_version": __version__,
-        "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "made_at": format_utc(time.time()),
         "hostname": data["host"].get("hostname"),
         "headline": data["summary"]["headline"],
         "files": files,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuscan.catalogue import policy
+from gpuscan.durations import format_utc
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import ACTIONS, Action
 
@@ -266,7 +267,7 @@ def _happened(document: Mapping[str, Any], finding: Mapping[str, Any]) -> str | 
     ):
         return None
     at_s = calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) - uptime_s + since_s[0]
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))
+    return format_utc(at_s)
 
 
 def _briefly(document: Mapping[str, Any], finding: Mapping[str, Any]) -> dict[str, Any]:

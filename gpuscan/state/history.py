@@ -1,0 +1,73 @@
+"""`gpuscan history`: stored runs and faults by part, as a table, JSON or JSON lines."""
+
+import json
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpuscan.durations import parse_moment
+from gpuscan.state.archive import Archive
+from gpuscan.state.place import state_dir
+from gpuscan.text import printable
+
+Row = dict[str, Any]
+
+
+def open_archive(folder: str) -> Archive:
+    """Open the archive for reading; raises StateError where there is none or it is unreadable."""
+    return Archive(state_dir(folder), write=False)
+
+
+def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
+    """Return the runs since a moment, newest first, with their findings.
+
+    *part* (slot or serial) and *check* (area, id or glob) keep only runs with such findings.
+    """
+    runs = [
+        {**run, "findings": [row for row in run["findings"] if _matches(row, part, check)]}
+        for run in open_archive(folder).runs(parse_moment("--since", since))
+    ]
+    return [run for run in runs if run["findings"] or not (part or check)]
+
+
+def _matches(finding: Row, part: str, check: str) -> bool:
+    subject = finding["subject"].lower()
+    names = ("", subject, subject.partition(":")[2], finding["serial"].lower())
+    if part.lower() not in names:
+        return False
+    id_ = finding["check_id"]
+    return not check or fnmatchcase(id_, check) or id_.split(".")[0] == check
+
+
+def render_runs(folder: str, since: str, part: str, check: str, format_: str) -> str:
+    """Return the runs as a table, or as JSON."""
+    runs = load_runs(folder, since, part, check)
+    if format_ == "json":
+        return json.dumps(runs, indent=1) + "\n"
+    lines = []
+    for run in runs:
+        at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run["at"]))
+        verdict = f"{run['exit_code']:>2} {run['verdict']}"
+        lines.append(
+            f"{at}  {run['hostname'] or '-'}  {verdict}  {run['profile']}  {run['headline']}"
+        )
+        if part or check:
+            lines += [
+                f"{'':18}{row['severity']}  {row['subject']}  {row['check_id']}: {row['message']}"
+                for row in run["findings"]
+            ]
+    return "".join(f"{printable(line)}\n" for line in lines) or "no stored run matches\n"
+
+
+def export_lines(folder: str, since: str) -> Iterator[str]:
+    """Yield one JSON line for each run (its whole report), then for each part and event."""
+    archive = open_archive(folder)
+    since_s = parse_moment("--since", since)
+    for run in archive.reports(since_s):
+        yield json.dumps({"kind": "run", **run}) + "\n"
+    tables = (("part", archive.all_parts(since_s)), ("event", archive.all_events(since_s)))
+    for kind, rows in tables:
+        for row in rows:
+            columns = {("what" if name == "kind" else name): row[name] for name in row}
+            yield json.dumps({"kind": kind, **columns}) + "\n"
