@@ -1,12 +1,57 @@
-"""Nothing but gpuscan/source touches the machine: the rest is given recordings, and so can be
-judged anywhere.
+"""The package's contract: imports point one way without circles, the root stays small, and one
+door leads to the machine.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from paths import ROOT
+
+PACKAGE = ROOT / "gpuscan"
+MOST_AT_ROOT = 12
+# Rooms and root modules from top to bottom: each imports only from those below it, and those of one
+# line do not import each other. `room.module` takes a part out of its room: what a burn-in's
+# results mean is known to collectors, which know nothing of running one.
+ORDER = (
+    "__main__ pytest_plugin",
+    "cli",
+    "swap",
+    "tickets",
+    "burnin burnin.tools.run",
+    "state",
+    "renderers",
+    "live",
+    "engine",
+    "importers",
+    "profile",
+    "collectors",
+    "burnin.rates burnin.merging burnin.tools burnin.watching",
+    "recording",
+    "incidents",
+    "kernellog",
+    "catalogue",
+    "model",
+    "files",
+    "durations text pci errors",
+)
+FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used
+PENDING = {  # still to be untangled
+    ("gpuscan.burnin.exercise", "gpuscan.cli.scanning"),
+    ("gpuscan.live.scanner", "gpuscan.burnin.scheduler"),
+    ("gpuscan.profile.profile", "gpuscan.engine.lens"),
+    ("gpuscan.recording.redaction", "gpuscan.burnin.tools.programs"),
+    ("gpuscan.recording.redaction", "gpuscan.collectors.vpd"),
+    ("gpuscan.swap.session", "gpuscan.cli.output"),
+    ("gpuscan.swap.session", "gpuscan.cli.scanning"),
+    ("gpuscan.tickets.load", "gpuscan.cli.commands"),
+    ("gpuscan.live.child", "gpuscan.live.host"),
+    ("gpuscan.live.child", "gpuscan.live.nvml"),
+    ("gpuscan.live.child", "gpuscan.live.process"),
+}
 
 DOOR = re.compile(
     r"^\s*(?:import|from)\s+(?:pynvml|psutil|subprocess|ctypes)\b"
@@ -22,9 +67,110 @@ WORKERS = (  # they run, or start, what loads the GPUs
     ("burnin", "scheduler.py"),
     ("tools", "run.py"),
 )
+Graph = Mapping[str, frozenset[str]]
 
 
-def test_one_door() -> None:
+def module_of(path: Path) -> str:
+    """Return a file's module: `gpuscan.engine.lens`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports() -> Graph:
+    """Return what each module of the package imports of it, at its top or inside functions."""
+    paths = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return {
+        module: frozenset(_imported(ast.parse(path.read_text("utf-8")), paths)) - {module}
+        for module, path in paths.items()
+    }
+
+
+def _imported(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module in known:
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield submodule if submodule in known else node.module
+
+
+def room_of(module: str) -> str:
+    """Return a module's room, or the module itself at the package's root."""
+    return module.split(".")[1]
+
+
+def floor_of(module: str) -> int:
+    """Return a module's line in ORDER; of several names that fit, the longest counts."""
+    places = [
+        (len(name), floor)
+        for floor, names in enumerate(ORDER)
+        for name in names.split()
+        if f"{module}.".startswith(f"gpuscan.{name}.")
+    ]
+    assert places, f"{module}: its room is not in ORDER of tests/test_architecture.py"
+    return max(places)[1]
+
+
+def upward(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield each import that points up, or to a neighbour on the same line."""
+    for module, targets in graph.items():
+        for target in sorted(targets - {FACADE}) if module != FACADE else ():
+            floor, below = floor_of(module), floor_of(target)
+            if room_of(module) != room_of(target) and below <= floor:
+                yield module, target
+
+
+def circle(graph: Graph) -> list[str]:
+    """Return the modules of one import circle, or nothing where there is none."""
+    done: set[str] = set()
+
+    def walk(module: str, path: list[str]) -> list[str]:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in done:
+            return []
+        for target in sorted(graph[module] - {FACADE}):
+            found = walk(target, [*path, module])
+            if found:
+                return found
+        done.add(module)
+        return []
+
+    return next((found for module in sorted(graph) if (found := walk(module, []))), [])
+
+
+def test_imports_point_down() -> None:
+    wrong = [pair for pair in upward(imports()) if pair not in PENDING]
+    told = "\n".join(f"  {module} imports {target}" for module, target in wrong)
+    advice = "move what both need into a room below, or hand it in as an argument"
+    assert not wrong, f"imports against the order of the rooms ({advice}):\n{told}"
+
+
+def test_imports_make_no_circle() -> None:
+    graph = {
+        module: frozenset(target for target in targets if (module, target) not in PENDING)
+        for module, targets in imports().items()
+        if module != FACADE
+    }
+    found = circle(graph)
+    assert not found, f"an import circle: {' -> '.join(found)}"
+
+
+def test_a_circle_and_an_upward_import_are_noticed() -> None:
+    a, b, c = "gpuscan.model.a", "gpuscan.cli.b", "gpuscan.model.c"
+    graph = {a: frozenset({b}), b: frozenset({c}), c: frozenset({a})}
+    assert circle(graph) == [b, c, a, b]
+    assert list(upward(graph)) == [(a, b)]
+    assert circle({a: frozenset({c}), c: frozenset()}) == []
+
+
+def test_the_root_of_the_package_is_small() -> None:
+    modules = sorted(path.name for path in PACKAGE.glob("*.py"))
+    assert len(modules) <= MOST_AT_ROOT, f"put new modules into a room: {modules}"
+
+
+def test_one_door_leads_to_the_machine() -> None:
     files = [
         path for folder in ("gpuscan", "checks") for path in sorted((ROOT / folder).rglob("*.py"))
     ]

@@ -10,7 +10,7 @@ from gpuscan.burnin.rates import middle
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
 from gpuscan.model.outcome import Report, Status
 from gpuscan.renderers.grid import Cell, Column, tables
-from gpuscan.renderers.text import INDENT, Line
+from gpuscan.renderers.lines import INDENT, Line
 from gpuscan.text import printable
 
 NODE = "node"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from gpuscan.renderers.text import Line
+from gpuscan.renderers.lines import Line
 
 WIDTH = 80
 MARK = 2  # columns behind each number

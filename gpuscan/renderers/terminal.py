@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuscan.model.outcome import Report
-from gpuscan.renderers.text import Line, lines
+from gpuscan.renderers.lines import Line
+from gpuscan.renderers.text import lines
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from gpuscan.renderers.text import ranges
+from gpuscan.renderers.folding import ranges
 from gpuscan.text import printable
 
 WIDTH = 78  # tickets are pasted into mail and forms; wider screens leave the rest empty

@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 def without_counts(text: str) -> str:
     """A report without what changes with the number of checks."""
-    text = re.sub(r"^Not seen: .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^Not read: .*\n", "", text, flags=re.MULTILINE)
     return re.sub(r"\d+ (skip|pass)\b", r"N \1", text)
 
 

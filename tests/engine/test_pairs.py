@@ -16,7 +16,7 @@ from gpuscan import collectors
 from gpuscan.model import BurnTest
 from gpuscan.model.outcome import Report, Result, Status
 from gpuscan.recording import load
-from gpuscan.renderers import text
+from gpuscan.renderers import folding, text
 from gpuscan.renderers.words import targets
 
 NODE = collectors.node(load(str(EIGHT)))
@@ -154,6 +154,6 @@ def test_many_pairs_that_are_slow_take_a_few_lines() -> None:
 
 def test_many_pairs_with_one_sentence_are_named_in_part() -> None:
     every = [f"test:{gpu} peer {to}" for gpu in GPUS for to in GPUS if gpu != to]
-    assert text.fold(every).startswith("test peer on SXM3 to SXM1, ")
-    assert text.fold(every).endswith(" and 48 more")
-    assert text.fold(every[:8]).count(" to ") == 8
+    assert folding.fold(every).startswith("test peer on SXM3 to SXM1, ")
+    assert folding.fold(every).endswith(" and 48 more")
+    assert folding.fold(every[:8]).count(" to ") == 8

@@ -351,7 +351,7 @@ def test_where_warnings_count_every_format_says_so(tmp_path: Path, call: Call) -
     assert document["run"]["fail_on"] == "warn"
     assert "Verdict: warn (exit code 10); " in done.out
     assert done.out.splitlines()[-1].startswith(
-        "Warnings count here (--fail-on warn): keep the node drained"
+        "Warnings count as failures (--fail-on warn): keep the node drained"
     )
     failures = list(ElementTree.parse(tmp_path / "a.xml").getroot().iter("failure"))
     assert len(failures) == document["summary"]["counts"]["warn"] > 0

@@ -17,7 +17,7 @@ from gpuscan.errors import UsageError
 from gpuscan.importers.load import opened
 from gpuscan.model.outcome import Action, Evidence, Finding, Report, Result, Status
 from gpuscan.recording import Recording, patch
-from gpuscan.renderers import json_, terminal, text, words
+from gpuscan.renderers import folding, json_, terminal, text, words
 from gpuscan.text import printable
 
 HOSTILE = (
@@ -54,7 +54,7 @@ def said(one: Report, verbosity: int = 0) -> str:
     ],
 )
 def test_subjects_are_folded(subjects: list[str], folded: str) -> None:
-    assert text.fold(subjects) == folded
+    assert folding.fold(subjects) == folded
 
 
 def test_the_worst_comes_first_and_the_next_action_last() -> None:
@@ -90,7 +90,7 @@ def test_the_broken_demo_names_the_part_to_pull() -> None:
     assert "FAIL     gpu SXM7: a row remap failed" in out
     assert "         memory.row_remap: replace\n" in out
     assert (
-        "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part_number 692-2G520-0282-001\n"
+        "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part number 692-2G520-0282-001\n"
         in out
     )
     assert "Verdict: hardware (exit code 41, incomplete); " in out
@@ -127,7 +127,7 @@ def test_equal_results_are_one_row_and_different_ones_are_not() -> None:
 def test_a_shared_cause_is_said() -> None:
     one = failing(Action.INSPECT)
     shared = one._replace(findings=(one.findings[0]._replace(shared=True),))
-    words = "it shows on half of the GPUs or more, so its cause is shared"
+    words = "half of the GPUs or more show it: a shared cause"
     assert words in said(report_of(shared))
     assert words not in said(report_of(one))
 
@@ -144,9 +144,9 @@ def test_a_shared_cause_is_said() -> None:
         (
             [plain(Status.UNKNOWN)],
             "incomplete (exit code 3, incomplete); 1 unknown",
-            "Not proven healthy: keep the node drained",
+            "Incomplete: keep the node drained",
         ),
-        ([], "incomplete (exit code 3, incomplete); ", "Not proven healthy"),
+        ([], "incomplete (exit code 3, incomplete); ", "Incomplete: keep"),
     ],
 )
 def test_what_to_do_without_a_failure(results: list[Result], verdict: str, advice: str) -> None:
@@ -157,14 +157,14 @@ def test_what_to_do_without_a_failure(results: list[Result], verdict: str, advic
 
 def test_skips_and_blind_spots_are_hinted_at() -> None:
     skipped = report_of(plain(Status.PASS), plain(Status.SKIP))
-    assert "1 checks were skipped (-v tells why)" in said(skipped)
-    assert "-v tells why" not in said(skipped, 1)
+    assert "1 checks were skipped (-v shows why)" in said(skipped)
+    assert "-v shows why" not in said(skipped, 1)
     facts = ("gpus[].nvlinks", "ports", "ports")
     spots = tuple(
         {"fact": fact, "kind": "not-recorded", "text": "", "subjects": []} for fact in facts
     )
-    assert "Not seen: nvlinks, ports (-v tells why)" in said(skipped._replace(blind_spots=spots))
-    assert "tells why" not in said(report_of(plain(Status.PASS)))
+    assert "Not read: nvlinks, ports (-v shows why)" in said(skipped._replace(blind_spots=spots))
+    assert "shows why" not in said(report_of(plain(Status.PASS)))
 
 
 def test_one_line_a_report() -> None:

@@ -1,0 +1,112 @@
+"""Results as lines: equal ones folded, worst first."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.renderers.folding import fold
+from gpuscan.renderers.lines import INDENT, Line, indented
+
+ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
+STYLES = {
+    Status.FAIL: "bold red",
+    Status.UNKNOWN: "bold magenta",
+    Status.WARN: "yellow",
+    Status.SKIP: "dim",
+    Status.PASS: "green",
+}
+LABELS = {
+    Status.FAIL: "FAIL",
+    Status.UNKNOWN: "UNKNOWN",
+    Status.WARN: "WARN",
+    Status.SKIP: "skip",
+    Status.PASS: "pass",
+}
+QUIET = (Status.PASS, Status.SKIP)  # shown with -v only
+MOST_ROWS = 4  # of one check on one GPU, or in one test, of a burn-in
+
+
+class Row(NamedTuple):
+    """Equal results of one check, folded: the subjects that share a status and a sentence."""
+
+    status: Status
+    check: str
+    subjects: tuple[str, ...]
+    message: str
+    action: Action
+
+
+def count_statuses(results: Sequence[Result]) -> str:
+    """Count the results by status: `3 fail, 104 pass`."""
+    counts = Counter(result.status for result in results)
+    return ", ".join(f"{counts[status]} {status.value}" for status in ORDER if counts[status])
+
+
+def render_results(results: Iterable[Result], *, verbosity: int) -> list[Line]:
+    """Return the results' lines; those that passed or were skipped with verbosity 1 only.
+
+    Where a burn-in's check fails in many places, each with numbers of its own, the first few stand
+    for the rest.
+    """
+    rows = [row for row in _fold_rows(results) if verbosity > 0 or row.status not in QUIET]
+    lines: list[Line] = []
+    for _, alike in groupby(rows, key=lambda row: (row.status, row.check, row.action)):
+        group = list(alike)
+        shown = group if verbosity > 0 else _first_of_each(group)
+        for row in shown:
+            lines += _render_row(row)
+        hidden = len(group) - len(shown)
+        lines += [indented(f"and {hidden} more of these (-v shows them)")] if hidden else []
+    return lines
+
+
+def _first_of_each(rows: Sequence[Row]) -> list[Row]:
+    """Leave out a burn-in's rows on a GPU or in a test that has MOST_ROWS already."""
+    counts: Counter[str] = Counter()
+    kept = []
+    for row in rows:
+        kind, _, name = row.subjects[0].partition(":")
+        gpu_and_test = name.split(" ")[:2]
+        counts.update(set(gpu_and_test))
+        if kind != "test" or max(counts[part] for part in gpu_and_test) <= MOST_ROWS:
+            kept.append(row)
+    return kept
+
+
+def _fold_rows(results: Iterable[Result]) -> list[Row]:
+    folded: dict[tuple[Status, str, str, Action], list[str]] = {}
+    for result in results:
+        for status, message, action in _sentences(result):
+            folded.setdefault((status, result.check, message, action), []).append(result.subject)
+    rows = [
+        Row(status, check, tuple(subjects), message, action)
+        for (status, check, message, action), subjects in folded.items()
+    ]
+    return sorted(rows, key=lambda row: (ORDER.index(row.status), -row.action.rank))
+
+
+def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
+    if result.status in (Status.FAIL, Status.WARN):
+        return [(f.severity, _message(f), f.action) for f in result.findings]
+    message = result.reason if result.status in (Status.SKIP, Status.UNKNOWN) else result.title
+    # Which GPU a fact is of is the row's subject: without it, equal reasons fold.
+    return [(result.status, re.sub(r"\[[^\]]*\]", "[]", message, count=1), Action.NONE)]
+
+
+def _message(finding: Finding) -> str:
+    # A wrong setting is on all GPUs as a rule, and nobody wonders why.
+    shared = finding.shared and finding.action is not Action.FIX_CONFIG
+    return finding.message + "; half of the GPUs or more show it: a shared cause" * shared
+
+
+def _render_row(row: Row) -> list[Line]:
+    label = LABELS[row.status]
+    text = f"{label:<{len(INDENT)}}{fold(row.subjects)}: {row.message}"
+    action = f": {row.action.value}" if row.status in (Status.FAIL, Status.WARN) else ""
+    return [
+        Line(text, STYLES[row.status], len(label), len(INDENT)),
+        indented(f"{row.check}{action}"),
+    ]

@@ -1,0 +1,73 @@
+"""Short names for many subjects: `gpu SXM[5-8]`."""
+
+import re
+from collections.abc import Sequence
+
+MOST_TESTS = 4  # of a burn-in that are named
+MOST_PLACES = 8  # pairs of GPUs that are named
+
+
+def fold(subjects: Sequence[str]) -> str:
+    """Fold subjects of one kind whose names differ in their number only; others are listed.
+
+    >>> fold(["gpu:SXM5", "gpu:SXM6", "gpu:SXM7"]), fold(["node"]), fold(["gpu:0000:1b:00.0"])
+    ('gpu SXM[5-7]', 'node', 'gpu 0000:1b:00.0')
+    """
+    if len(subjects) == 1:
+        return subjects[0].replace(":", " ", 1).removeprefix("incident ")
+    kind = subjects[0].partition(":")[0]
+    names = [subject.partition(":")[2] for subject in subjects]
+    return f"{kind} {_fold_tests(names) if kind == 'test' else fold_names(names)}"
+
+
+def fold_names(names: Sequence[str]) -> str:
+    """Fold names that differ in their number only; others are listed.
+
+    >>> fold_names(["SXM7", "SXM5", "SXM6"]), fold_names(["mlx5_0/1", "mlx5_1/1"])
+    ('SXM[5-7]', 'mlx5_0/1, mlx5_1/1')
+    """
+    numbered = [re.fullmatch(r"(.*?)(0|[1-9]\d*)", name) for name in names]
+    stems = {match[1] for match in numbered if match}
+    if len(names) == 1 or len(stems) != 1 or not all(numbered):
+        return ", ".join(names)
+    numbers = sorted(int(match[2]) for match in numbered if match)
+    return f"{stems.pop()}[{ranges(numbers)}]"
+
+
+def _fold_tests(names: Sequence[str]) -> str:
+    """Fold a burn-in's tests by what was tested: `exact-gemm on SXM[5-8], peer on SXM5 to SXM6`.
+
+    A name is `GPU TEST`, or `GPU TEST PEER`.
+    """
+    places: dict[str, list[str]] = {}
+    for name in names:
+        gpu, test, *peer = name.split(" ")
+        places.setdefault(test, []).append(f"{gpu} to {peer[0]}" if peer else gpu)
+    if len(places) <= MOST_TESTS:
+        return ", ".join(f"{test} on {_fold_places(where)}" for test, where in places.items())
+    gpus = [place.partition(" ")[0] for where in places.values() for place in where]
+    first = ", ".join(list(places)[:MOST_TESTS])
+    return f"{first} and {len(places) - MOST_TESTS} more tests on {_fold_places(gpus)}"
+
+
+def _fold_places(places: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(places))
+    if not any(" to " in place for place in unique):
+        return fold_names(unique)
+    more = f" and {len(unique) - MOST_PLACES} more" if len(unique) > MOST_PLACES else ""
+    return f"{', '.join(unique[:MOST_PLACES])}{more}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Fold sorted numbers.
+
+    >>> ranges([5, 6, 7, 9])
+    '5-7,9'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
