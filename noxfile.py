@@ -8,12 +8,19 @@ import tempfile
 import nox
 
 PROJECT = nox.project.load_toml("pyproject.toml")
+EXTRAS = PROJECT["project"]["optional-dependencies"]
 PYTHONS = nox.project.python_versions(PROJECT)
 SLOW = "sweep or burnin or system"
 
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "virtualenv"
 nox.options.error_on_missing_interpreters = False  # the matrix lists those it lacks
+
+
+def pinned(name: str) -> str:
+    """Return a development tool's requirement, as `coverage==7.17.5`."""
+    (found,) = (word for word in EXTRAS["dev"] if word.partition("=")[0] == name)
+    return str(found)
 
 
 def run_pytest(session: nox.Session, tier: str) -> None:
@@ -65,11 +72,24 @@ def minimums(session: nox.Session) -> None:
 
 
 @nox.session
+def coverage(session: nox.Session) -> None:
+    """Run all tests but the sweep under coverage; fail below the floor in pyproject.toml."""
+    session.install("-e", ".[test]", pinned("coverage"))
+    session.run("coverage", "erase")
+    parallel = ["-n", "logical", "--dist", "worksteal"]
+    tests = ["pytest", *parallel, "-m", "smoke or not sweep", *session.posargs]
+    session.run("coverage", "run", "-m", *tests)
+    session.run("coverage", "combine", "--quiet")
+    session.run("coverage", "report")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style, format and spelling."""
-    session.install(*PROJECT["project"]["optional-dependencies"]["lint"])
+    session.install(*EXTRAS["lint"])
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("codespell", "gpuscan", "checks", "profiles", "docs", "README.md", "noxfile.py")
 
 
 @nox.session
@@ -83,7 +103,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def package(session: nox.Session) -> None:
     """Build wheel and sdist, install the wheel elsewhere, and run the demo from / with it."""
-    session.install("build")
+    session.install(pinned("build"))
     with tempfile.TemporaryDirectory() as folder:
         session.run("python", "-m", "build", "--outdir", folder, silent=True)
         (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
