@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpuscan", "checks", "profiles", "tests")
 CHECKS = ("test_checks.py", "test_faults.py", "test_recordings.py", "test_swaps.py")
 TESTS = {
-    "gpuscan/model/outcome.py": ("test_outcome.py",),
+    "gpuscan/model/outcome.py": ("test_outcome.py", "test_conclude.py"),
+    "gpuscan/engine/conclude.py": ("test_conclude.py",),
     "gpuscan/engine/verdict.py": ("test_verdict.py", "test_suite.py"),
     "gpuscan/engine/lens.py": ("test_lens.py", "test_verdict.py"),
     "gpuscan/engine/suite.py": ("test_suite.py", "test_verdict.py"),

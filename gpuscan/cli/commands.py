@@ -11,13 +11,14 @@ from gpuscan.cli.output import Shown
 from gpuscan.cli.scanning import PASSIVE, Machine, scan, settled
 from gpuscan.engine import judging
 from gpuscan.engine.judging import Wanted
+from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import Case
 from gpuscan.engine.verdict import judge as verdict
 from gpuscan.errors import GpuscanError, UsageError, complain, near_misses
 from gpuscan.files import schema_text
 from gpuscan.importers.load import opened
 from gpuscan.model import Node
-from gpuscan.model.outcome import FAILED, Report, Status
+from gpuscan.model.outcome import FAILED, Status
 from gpuscan.recording import Recording, save
 from gpuscan.state import remembering
 from gpuscan.state.remembering import Memory
@@ -155,7 +156,9 @@ def diff(before: str, after: str, want: Wanted, wish: "SwapOptions", show: Shown
 
     output.refuse_unusable(show)
     plan = judging.prepare(want)
-    return output.tell([compare_recordings(opened(before), opened(after), plan, wish, (before, after))], show)
+    return output.tell(
+        [compare_recordings(opened(before), opened(after), plan, wish, (before, after))], show
+    )
 
 
 def collect(machine: Machine, file: str, *, redact: bool, profile: str, firmware: str = "") -> int:

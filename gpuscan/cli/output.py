@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuscan import renderers
+from gpuscan.engine.report import Report, worst_exit_code
 from gpuscan.errors import UsageError, complain, mute, near_misses
 from gpuscan.files import is_special, write_atomically
-from gpuscan.model.outcome import EXIT_STYLES, EXIT_WARN, FAILED, Report, worst_exit_code
+from gpuscan.model.outcome import EXIT_STYLES, FAILED
 
 
 class Shown(NamedTuple):
@@ -93,7 +94,9 @@ def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
     to standard output.
     """
     if show.fail_on:
-        reports = [_warned(report) for report in reports]
+        reports = [
+            report._replace(run={**report.run, "fail_on": show.fail_on}) for report in reports
+        ]
     lost: list[UsageError] = []
     for format_, file in show.files:
         try:
@@ -108,21 +111,13 @@ def tell(reports: Sequence[Report], show: Shown, *, many: bool = False) -> int:
             break
         except UsageError as error:
             lost.append(error)
-    code = worst_exit_code(reports, show.exit_style, fail_on_warn=show.fail_on == "warn")
+    code = worst_exit_code(reports, show.exit_style)
     if lost:
         for other in lost[1:]:
             complain(f"gpuscan: {other}")
         lost[0].verdict = code if any(report.exit_code >= FAILED for report in reports) else 0
         raise lost[0]
     return code
-
-
-def _warned(report: Report) -> Report:
-    """Return the report as `--fail-on warn` wants it: every reader is told the exit code that the
-    program ends with.
-    """
-    code = EXIT_WARN if report.verdict == "warn" else report.exit_code
-    return report._replace(run={**report.run, "fail_on": "warn"}, exit_code=code)
 
 
 def _on_terminal() -> bool:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.engine import judging
 from gpuscan.engine.judging import Wanted
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording
 from gpuscan.state import remembering
 

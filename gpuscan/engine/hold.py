@@ -7,18 +7,9 @@ from typing import Any
 
 from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, blamed
+from gpuscan.engine.conclude import Conclusion
 from gpuscan.model import Held, Node, is_unread
-from gpuscan.model.outcome import (
-    ACTIONS,
-    FAILED,
-    HARMLESS,
-    LEVELS,
-    Action,
-    Finding,
-    Result,
-    Status,
-    conclude,
-)
+from gpuscan.model.outcome import ACTIONS, FAILED, HARMLESS, LEVELS, Action, Finding, Result, Status
 
 CHECK = "history.hold"
 SWAP = "swap.begin"
@@ -42,16 +33,20 @@ def lifted_by(code: int, level: str) -> str:
     return f"a passing run of full scope{at} lifts it, or gpuscan clear --reason"
 
 
+def proves_health(conclusion: Conclusion, run: Mapping[str, Any]) -> bool:
+    """Return whether a run proves the whole node healthy: it passed, complete and of full scope."""
+    return conclusion.exit_code == 0 and conclusion.complete and not run.get("limited_to")
+
+
 def standing(
-    node: Node, results: tuple[Result, ...], run: Mapping[str, Any], optional: frozenset[str]
+    node: Node, results: tuple[Result, ...], run: Mapping[str, Any], conclusion: Conclusion
 ) -> tuple[Held, ...]:
     """Return the reasons of the hold that this run does not lift; pure. A run that does not pass
     lifts none.
     """
     if is_unread(node.past):
         return ()
-    _, code, complete = conclude(results, optional)
-    passed = code == 0 and complete and not run.get("limited_to") and not run.get("ended_by_signal")
+    passed = proves_health(conclusion, run)
     return tuple(
         held for held in node.past.held if not (passed and _lifts(held, node, results, run))
     )

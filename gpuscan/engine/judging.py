@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from gpuscan import __version__, collectors, profile
 from gpuscan.engine import suite
+from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.measurements import measured
+from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.files import bundled
 from gpuscan.model import Node, is_unread
-from gpuscan.model.outcome import EXIT_INCOMPLETE, FAILED, LEVELS, Report, Status
+from gpuscan.model.outcome import FAILED, LEVELS
 from gpuscan.pci import pci_address
 from gpuscan.recording import Recording
 
@@ -131,14 +133,13 @@ def judged(
         "gpuscan_version": __version__,
         "profile": {"name": chosen.name, "vouches": chosen.vouches, "chosen": note},
     }
-    run |= _circumstances(recording, file, plan.want)
-    case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy)
+    run |= _run_info(recording, file, plan.want)
+    around = _circumstances(recording, node)
+    case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy, around)
     report = judge(case)._replace(measurements=measured(node))
-    if "imported" in recording.meta:
-        report = _relative(report, node)
     if report.exit_code >= FAILED:
         report = report._replace(notes=(*report.notes, *_on_history(node, file)))
-    return _partial(report) if "ended_by_signal" in recording.meta else report
+    return report
 
 
 def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> profile.Profile:
@@ -164,19 +165,14 @@ def _on_import(recording: Recording) -> list[str]:
     )
 
 
-def _relative(report: Report, node: Node) -> Report:
-    """Ports that are all Ethernet leave no check a subject, and nothing wrong; any other input of
-    which nothing passed is none.
-    """
-    unknown = any(result.status is Status.UNKNOWN for result in report.results)
-    if (
-        report.exit_code != EXIT_INCOMPLETE
-        or unknown
-        or is_unread(node.ethernet_ports)
-        or not node.ethernet_ports
-    ):
-        return report
-    return report._replace(verdict="pass", exit_code=0, complete=True)
+def _circumstances(recording: Recording, node: Node) -> frozenset[Circumstance]:
+    """Return what the judgement is made under: see Circumstance."""
+    circumstances = set()
+    if "ended_by_signal" in recording.meta:
+        circumstances.add(Circumstance.CUT_SHORT)
+    if "imported" in recording.meta and not is_unread(node.ethernet_ports) and node.ethernet_ports:
+        circumstances.add(Circumstance.ONLY_ETHERNET)
+    return frozenset(circumstances)
 
 
 def _on_history(node: Node, file: str) -> list[str]:
@@ -194,7 +190,7 @@ def _on_history(node: Node, file: str) -> list[str]:
     )
 
 
-def _circumstances(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
+def _run_info(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
     meta = recording.meta
     return {
         "started_at": _utc(meta.get("made_at")),
@@ -242,13 +238,6 @@ def _utc(seconds: Any) -> str | None:
         if isinstance(seconds, (int, float))
         else None
     )
-
-
-def _partial(report: Report) -> Report:
-    """A scan that was cut short proves faults, but never health."""
-    if report.exit_code == 0:
-        report = report._replace(verdict="incomplete", exit_code=EXIT_INCOMPLETE)
-    return report._replace(complete=False)
 
 
 def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Profile, str]:

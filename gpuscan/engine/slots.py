@@ -5,8 +5,9 @@ part's.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gpuscan.engine.report import Report
 from gpuscan.model import Change
-from gpuscan.model.outcome import Action, Finding, Report, Result, Status
+from gpuscan.model.outcome import Action, Finding, Result, Status
 
 SETTINGS = (Action.FIX_CONFIG,)  # what the work on a node leaves behind is no fault of its parts
 SUSPECT = "the part before it in this slot had the same fault, so the slot, the baseboard or a cable is suspected"

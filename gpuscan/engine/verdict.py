@@ -10,23 +10,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuscan.engine import hold
+from gpuscan.engine.conclude import Circumstance, conclude, worst_action
 from gpuscan.engine.escalation import escalated, marked
 from gpuscan.engine.lens import Book, look
 from gpuscan.engine.pairs import of_one_end
+from gpuscan.engine.report import Report
 from gpuscan.engine.reported import incidents_of, parts_of, plain
 from gpuscan.engine.slots import of_the_slot
 from gpuscan.engine.suite import Check, aliases, call
 from gpuscan.model import Node, Unread, is_unread
-from gpuscan.model.outcome import (
-    HARMLESS,
-    Action,
-    Finding,
-    Report,
-    Result,
-    Status,
-    conclude,
-    worst_action,
-)
+from gpuscan.model.outcome import HARMLESS, Action, Finding, Result, Status
 from gpuscan.profile import Profile, ProfileLens
 
 NOUNS = {
@@ -62,6 +55,7 @@ class Case(NamedTuple):
     run: Mapping[str, Any] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     busy: bool = False
+    circumstances: frozenset[Circumstance] = frozenset()
 
 
 def judge(case: Case) -> Report:
@@ -77,23 +71,21 @@ def judge(case: Case) -> Report:
         _mark_shared(of_one_end(_explain(found, case, needs), case.node), case), checks, case.node
     )
     results = of_the_slot(escalated(results, checks, case.node, parts), case.node.changes)
-    held = hold.standing(case.node, results, case.run, case.profile.optional)
+    conclusion = conclude(results, circumstances=case.circumstances, optional=case.profile.optional)
+    held = hold.standing(case.node, results, case.run, conclusion)
     results += hold.results_of(held, results, case.node)
-    verdict, code, complete = conclude(results, case.profile.optional)
     return Report(
         run=dict(case.run),
         host=plain(case.node.host),
         software=plain(case.node.driver),
         parts=parts,
         results=results,
-        verdict=verdict,
-        exit_code=code,
-        complete=complete,
-        action=worst_action(results),
         blind_spots=_blind_spots(results),
         notes=case.notes,
         incidents=incidents_of(case.node),
         held=hold.after(held, results, parts, case.run, case.node),
+        optional=case.profile.optional,
+        circumstances=case.circumstances,
     )
 
 

@@ -1,16 +1,11 @@
-"""The words of a verdict: Status, Action, Result and Report, and the one table of actions and exit
-codes.
-"""
+"""The words of a verdict: Status, Action and Result, and the one table of actions and exit codes."""
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from gpuscan.model.past import Held
-
 
 class Status(str, Enum):
-    """What became of one check on one subject; derived in one place (verdict.py), never set by a
+    """What became of one check on one subject; derived in one place (engine), never set by a
     check.
     """
 
@@ -210,74 +205,11 @@ class Result(NamedTuple):
     traceback: str = ""
 
 
-class Report(NamedTuple):
-    """All results of one judgement, and the verdict that follows from them; *held* is the hold
-    that stands after it.
-    """
-
-    run: dict[str, Any]
-    host: dict[str, Any]
-    software: dict[str, Any]
-    parts: tuple[dict[str, Any], ...]
-    results: tuple[Result, ...]
-    verdict: str
-    exit_code: int
-    complete: bool
-    action: Action
-    blind_spots: tuple[dict[str, Any], ...]
-    notes: tuple[str, ...] = ()
-    measurements: tuple[dict[str, Any], ...] = ()
-    held: tuple[Held, ...] = ()
-    incidents: tuple[dict[str, Any], ...] = ()
-    changes: tuple[dict[str, Any], ...] = ()
-
-
-def worst_action(results: tuple[Result, ...]) -> Action:
-    """Return the heaviest action among the failures, `none` without one."""
-    actions = [
-        f.action
-        for r in results
-        if r.status is Status.FAIL
-        for f in r.findings
-        if f.severity is Status.FAIL
-    ]
-    return max(actions, key=lambda action: action.rank, default=Action.NONE)
-
-
 HARMLESS = (
     "not-recorded",
     "not-supported",
     "too-old-driver",
 )  # lacks that are no fault of this scan
-
-
-def _echoes_a_lack(result: Result) -> bool:
-    return result.reason.startswith("explained") and any(
-        unread.kind not in HARMLESS for _, unread in result.unread
-    )
-
-
-def conclude(
-    results: tuple[Result, ...], optional: frozenset[str] = frozenset()
-) -> tuple[str, int, bool]:
-    """Return (verdict, exit code, complete) of *results*: a proven failure wins over what was not
-    read.
-
-    *optional* names the checks whose `unknown` does not make the scan incomplete.
-    """
-    needed = [r for r in results if r.check not in optional]
-    # an echo that another finding explains is no finding of its own, but what it lacked was not
-    # read all the same
-    complete = all(r.status is not Status.UNKNOWN and not _echoes_a_lack(r) for r in needed)
-    action = worst_action(results)
-    if action is not Action.NONE:
-        row = ACTIONS[action]
-        return row.verdict, row.exit_code, complete
-    if not complete or not any(r.status in (Status.PASS, Status.WARN) for r in results):
-        return "incomplete", EXIT_INCOMPLETE, False
-    if any(r.status is Status.WARN for r in results):
-        return "warn", EXIT_OK, True
-    return "pass", EXIT_OK, True
 
 
 def exit_code(verdict: str, code: int, style: str = "full", *, fail_on_warn: bool = False) -> int:
@@ -289,17 +221,3 @@ def exit_code(verdict: str, code: int, style: str = "full", *, fail_on_warn: boo
     if fail_on_warn and verdict == "warn":
         return max(EXIT_STYLES[style]["warn"], 1)
     return EXIT_STYLES[style][verdict]
-
-
-def worst_exit_code(
-    reports: Sequence[Report], style: str = "full", *, fail_on_warn: bool = False
-) -> int:
-    """Return the exit code of the worst report: ranked as in full style, for in others "not known"
-    is a higher number.
-    """
-
-    def codes(report: Report) -> tuple[int, int]:
-        full = exit_code(report.verdict, report.exit_code, fail_on_warn=fail_on_warn)
-        return full, exit_code(report.verdict, report.exit_code, style, fail_on_warn=fail_on_warn)
-
-    return max(codes(report) for report in reports)[1]

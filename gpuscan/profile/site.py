@@ -19,7 +19,9 @@ SCHEMA: dict[str, Any] = {
             "type": "object",
             "additionalProperties": False,
             # the fields of gpuscan.live.limits.Limits, where their defaults are
-            "properties": dict.fromkeys(("init_s", "call_s", "host_s", "sweep_s", "slow_s", "worker_s"), _SECONDS),
+            "properties": dict.fromkeys(
+                ("init_s", "call_s", "host_s", "sweep_s", "slow_s", "worker_s"), _SECONDS
+            ),
         },
     },
 }

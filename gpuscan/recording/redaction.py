@@ -147,7 +147,9 @@ def _hosts(value: Any) -> set[str]:
 
     lines = [str(line) for _, line in value["lines"]] if isinstance(value, dict) else []
     named = {
-        found.host for found in (parse_line(line.strip(), 0.0) for line in lines) if found and found.host
+        found.host
+        for found in (parse_line(line.strip(), 0.0) for line in lines)
+        if found and found.host
     }
     return named | {host.partition(".")[0] for host in named}
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.model.outcome import Report
 
 
 class Renderer(Protocol):

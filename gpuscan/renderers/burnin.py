@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from gpuscan.burnin.rates import middle
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
-from gpuscan.model.outcome import Report, Status
+from gpuscan.engine.report import Report
+from gpuscan.model.outcome import Status
 from gpuscan.renderers.grid import Cell, Column, tables
 from gpuscan.renderers.lines import INDENT, Line
 from gpuscan.text import printable

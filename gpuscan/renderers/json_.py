@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.engine.hold import summary
+from gpuscan.engine.report import Report
 from gpuscan.model import is_unread
-from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Report, Result, Status
-from gpuscan.renderers.words import headline, targets
+from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
+from gpuscan.renderers.words import headline
 
 SCHEMA_VERSION = "1.2"
 
@@ -57,7 +58,7 @@ def document(report: Report) -> dict[str, Any]:
             "action": report.action.value,
             "todo": row.todo,
             "proof": row.proof,
-            "targets": [target._asdict() for target in targets(report)],
+            "targets": [target._asdict() for target in report.targets],
             "counts": counts,
         },
         "scope": report.run.get("scope", []),

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 import junit_xml
 
-from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Report, Result, Status
+from gpuscan.engine.report import Report
+from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 
 ALLOWED = {
     "testsuite": (

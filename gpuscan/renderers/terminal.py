@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from gpuscan.model.outcome import Report
+from gpuscan.engine.report import Report
 from gpuscan.renderers.lines import Line
 from gpuscan.renderers.text import lines
 

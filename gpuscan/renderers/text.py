@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuscan.engine.blame import IDENTITY, Target
-from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Report, Status
+from gpuscan.engine.report import Report
+from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
 from gpuscan.renderers.findings import count_statuses, render_results
 from gpuscan.renderers.folding import fold
 from gpuscan.renderers.lines import Line, indented
-from gpuscan.renderers.words import headline, targets
+from gpuscan.renderers.words import headline
 from gpuscan.text import printable
 
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
@@ -148,7 +149,7 @@ def _next(report: Report) -> Iterator[Line]:
     if report.action is not Action.NONE:
         row = ACTIONS[report.action]
         yield indented(row.todo, "Next:    ")
-        yield from (indented(_identity(target)) for target in targets(report))
+        yield from (indented(_identity(target)) for target in report.targets)
         yield indented(row.proof, "Then:    ")
         return
     limits = report.run.get("limited_to")

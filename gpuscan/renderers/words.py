@@ -1,9 +1,7 @@
-"""What every format tells of a report as a whole: its headline, and the parts that the action is
-for.
-"""
+"""What every format says of a report as a whole: its headline."""
 
-from gpuscan.engine.blame import Target, blamed
-from gpuscan.model.outcome import Report, Status
+from gpuscan.engine.report import Report
+from gpuscan.model.outcome import Status
 
 
 def headline(report: Report) -> str:
@@ -17,17 +15,3 @@ def headline(report: Report) -> str:
     )
     more = f" (+{len(failed) - 1})" if len(failed) > 1 else ""
     return f"{report.verdict} ({report.exit_code}){what}{more}"
-
-
-def targets(report: Report) -> tuple[Target, ...]:
-    """Return the parts that the node's action is for; none where it is for the node as a whole."""
-    found: dict[str, Target] = {}
-    kinds = {row["slot"]: row["kind"] for row in report.changes}
-    for result in report.results:
-        for finding in result.findings:
-            if finding.severity is Status.FAIL and finding.action is report.action:
-                found |= {
-                    target.subject: target
-                    for target in blamed(result, finding, report.parts, kinds)
-                }
-    return tuple(found.values())

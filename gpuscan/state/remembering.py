@@ -5,8 +5,9 @@ it.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError, complain, near_misses
-from gpuscan.model.outcome import WORK, Report
+from gpuscan.model.outcome import WORK
 from gpuscan.recording import Recording
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from gpuscan.engine.blame import Target, blamed
 from gpuscan.engine.hold import CHECK, summary
+from gpuscan.engine.report import Report
 from gpuscan.model import Held
 from gpuscan.model.identity import real
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording
 from gpuscan.renderers.words import headline
 from gpuscan.state import last

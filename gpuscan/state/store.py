@@ -7,9 +7,10 @@ from typing import Any
 
 from gpuscan.collectors import past
 from gpuscan.engine import hold
+from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
 from gpuscan.model import Held, Node, Unread
-from gpuscan.model.outcome import Action, Report, conclude
+from gpuscan.model.outcome import Action
 from gpuscan.recording import Reading, Recording, save
 from gpuscan.renderers.json_ import document
 from gpuscan.state import last
@@ -23,7 +24,7 @@ KEEP_BOOTS = 3  # recordings of earlier boots
 
 def proves(report: Report) -> bool:
     """Tell whether a report ends a swap."""
-    return report.exit_code == 0 and report.complete and not report.run.get("limited_to")
+    return hold.proves_health(report.conclusion, report.run)
 
 
 class Store:
@@ -174,8 +175,7 @@ class Store:
         if self._swap_done:
             held = hold.beside_swap(self._held, changed, node, report.results, report.run)
             results = (*report.results, *hold.results_of(held, report.results, node))
-            verdict, code, _ = conclude(results)
-            return report._replace(held=held, results=results, verdict=verdict, exit_code=code)
+            return report._replace(held=held, results=results)
         return report._replace(
             held=tuple({_key(one): one for one in (*self._held, *report.held)}.values())
         )

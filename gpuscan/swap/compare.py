@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from gpuscan import collectors
 from gpuscan import profile as profiles
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.engine.slots import faults
 from gpuscan.errors import UsageError
 from gpuscan.model import Change, Node, is_unread
 from gpuscan.model.identity import machine_of, same_machine
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording
 from gpuscan.swap.changes import SwapContext, find_changes
 from gpuscan.swap.expect import Expectation, parse_expectations

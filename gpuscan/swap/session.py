@@ -14,9 +14,10 @@ from gpuscan.cli.scanning import Machine
 from gpuscan.engine import hold, judging
 from gpuscan.engine.blame import Target
 from gpuscan.engine.judging import Wanted
+from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.model import Held, Node
-from gpuscan.model.outcome import FAILED, Action, Report, Result, Status, conclude
+from gpuscan.model.outcome import FAILED, Action, Result, Status
 from gpuscan.recording import Recording, load
 from gpuscan.state import remembering
 from gpuscan.state.place import StateError
@@ -186,8 +187,7 @@ def _unproven(report: Report) -> Report:
     why = "swap not proven: no swap begin, no run of an earlier boot in the archive, no --expected-parts"
     title = "The part that was to be changed was changed, and nothing else."
     results = (*report.results, Result(PROOF, "node", None, Status.UNKNOWN, title, why))
-    verdict, code, _ = conclude(results)
-    return report._replace(results=results, verdict=verdict, exit_code=code, complete=False)
+    return report._replace(results=results)
 
 
 def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuscan import profile
+from gpuscan.engine.report import Report
 from gpuscan.model import Node, Seen, is_unread
-from gpuscan.model.outcome import Report
 from gpuscan.swap.expect import PART, Expectation, find_part
 from gpuscan.swap.parts import SwapPart, list_parts
 from gpuscan.text import printable

@@ -13,9 +13,9 @@ from typing import Any
 
 from gpuscan import __version__, renderers
 from gpuscan.durations import format_utc
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.files import write_atomically
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording, save
 from gpuscan.renderers.json_ import document
 from gpuscan.tickets import ticket

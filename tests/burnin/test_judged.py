@@ -12,10 +12,10 @@ from nodes_recordings import base, judged, judged_facts
 
 from gpuscan import collectors
 from gpuscan.collectors.burnin import wrong_beside
+from gpuscan.engine.report import Report
 from gpuscan.model import Amount, BurnTest, Node, Rate
-from gpuscan.model.outcome import Action, Report, Result, Status
+from gpuscan.model.outcome import Action, Result, Status
 from gpuscan.recording import Recording, patch
-from gpuscan.renderers.words import targets
 
 EIGHT: Node = collectors.node(base("h200-8x-ib"))
 GPUS = {gpu.label: gpu.address for gpu in EIGHT.gpus}
@@ -63,7 +63,7 @@ def failed(told: Report, check: str = "corruption") -> dict[str, Result]:
 
 
 def blamed(told: Report) -> list[str]:
-    return [target.subject for target in targets(told)]
+    return [target.subject for target in told.targets]
 
 
 def test_a_bad_gpu_is_replaced_though_every_other_gpu_gets_wrong_words_from_it() -> None:

@@ -9,8 +9,8 @@ import pytest
 from nodes_recordings import base, judged, not_passed
 
 from gpuscan import collectors
+from gpuscan.engine.report import Report
 from gpuscan.model import is_unread
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording, patch
 
 ROOT = "/sys/class/infiniband"

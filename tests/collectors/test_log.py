@@ -15,10 +15,10 @@ from program import Call
 
 from gpuscan import collectors
 from gpuscan.collectors.log import DMESG, FILES, JOURNAL, KMSG
+from gpuscan.engine.report import Report
 from gpuscan.live.child import Places
 from gpuscan.live.host import HostReader
 from gpuscan.model import is_unread
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording, patch, save
 
 SILENT = "4,9120,90210000000,-;NVRM: Persistence mode is deprecated and will be removed in a future release."

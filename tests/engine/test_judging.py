@@ -17,8 +17,9 @@ from program import Call, start
 from gpuscan import collectors
 from gpuscan.collectors.log import KMSG
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.model import is_unread
-from gpuscan.model.outcome import Report, Status
+from gpuscan.model.outcome import Status
 from gpuscan.recording import Recording, load, patch, save
 
 PCI = "dir:/sys/bus/pci/devices"

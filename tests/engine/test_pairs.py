@@ -13,11 +13,11 @@ from machine import EIGHT
 from nodes_recordings import judged_facts
 
 from gpuscan import collectors
+from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest
-from gpuscan.model.outcome import Report, Result, Status
+from gpuscan.model.outcome import Result, Status
 from gpuscan.recording import load
 from gpuscan.renderers import folding, text
-from gpuscan.renderers.words import targets
 
 NODE = collectors.node(load(str(EIGHT)))
 GPUS = {gpu.label: gpu.address for gpu in NODE.gpus}
@@ -74,7 +74,7 @@ def failed(found: Report, check: str) -> list[Result]:
 
 
 def blamed(found: Report) -> set[str]:
-    return {target.subject for target in targets(found)}
+    return {target.subject for target in found.targets}
 
 
 @pytest.mark.parametrize(("made", "check"), FAULTS)

@@ -21,11 +21,11 @@ from program import Call
 from gpuscan import collectors
 from gpuscan import importers as imports
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
 from gpuscan.importers import unpacking
 from gpuscan.importers.load import opened
 from gpuscan.model import Gpu, is_unread
-from gpuscan.model.outcome import Report
 from gpuscan.recording import save
 
 PLAN = judging.prepare(judging.Wanted())

@@ -10,8 +10,9 @@ import pytest
 from nodes_recordings import base, exit_of, judged, told
 
 from gpuscan import catalogue, collectors
+from gpuscan.engine.report import Report
 from gpuscan.model import Incident
-from gpuscan.model.outcome import RECOVERY_ACTIONS, Action, Report
+from gpuscan.model.outcome import RECOVERY_ACTIONS, Action
 from gpuscan.recording import Recording, patch
 
 FAULT = "xid.faults"

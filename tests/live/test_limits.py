@@ -60,7 +60,10 @@ def test_a_named_configuration_that_does_not_exist(config: Path) -> None:
     [
         ("limits: {call_s: soon}\n", "1:18: $.limits.call_s: 'soon' is not a number"),
         ("limits: {call_s: true}\n", "1:18: $.limits.call_s: True is not a number"),
-        ("limits:\n  cal_s: 3\n", "2:3: $.limits.cal_s: unknown key; did you mean call_s or slow_s?"),
+        (
+            "limits:\n  cal_s: 3\n",
+            "2:3: $.limits.cal_s: unknown key; did you mean call_s or slow_s?",
+        ),
         ("limits: {host_s: 0}\n", "1:18: $.limits.host_s: 0 is less than or equal to"),
         ("limits: {slow_s: -1}\n", "1:18: $.limits.slow_s: -1 is less than or equal to"),
         ("limits: {init_s: 1.0e+9}\n", "1:18: $.limits.init_s: 1000000000.0 is greater than"),

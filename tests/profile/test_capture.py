@@ -14,9 +14,9 @@ from nodes_recordings import base, checks, judged_facts, not_passed
 from gpuscan import collectors, profile
 from gpuscan.cli import commands
 from gpuscan.cli.scanning import Machine
+from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.errors import UsageError
-from gpuscan.model.outcome import Report
 from gpuscan.profile import capture, yamlfile
 from gpuscan.recording import Recording, patch, save
 

@@ -14,8 +14,9 @@ from burnt import NOT, burn_test, burnt, gpus, load, whole
 from junit_schema import SCHEMA
 from lxml import etree
 
+from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest
-from gpuscan.model.outcome import Action, Finding, Report, Result, Status
+from gpuscan.model.outcome import Action, Finding, Result, Status
 from gpuscan.renderers import junit, terminal, text
 
 RUN: dict[str, Any] = {"profile": {"name": "p"}, "level": "quick", "gpuscan_version": "1"}

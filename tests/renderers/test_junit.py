@@ -19,9 +19,10 @@ from program import Call
 
 from gpuscan.cli.output import Shown, tell
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.importers.load import opened
 from gpuscan.model import Unread
-from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Report, Result, Status
+from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Result, Status
 from gpuscan.recording import Recording, load, patch, save
 from gpuscan.renderers import junit
 

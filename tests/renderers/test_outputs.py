@@ -18,7 +18,7 @@ from paths import TESTS
 
 from gpuscan import __version__, renderers
 from gpuscan.engine import judging, suite
-from gpuscan.model.outcome import Report
+from gpuscan.engine.report import Report
 from gpuscan.renderers import terminal
 from gpuscan.tickets import ticket
 

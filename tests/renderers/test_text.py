@@ -13,11 +13,12 @@ from building import failing, plain, report_of
 
 from gpuscan import renderers
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import opened
-from gpuscan.model.outcome import Action, Evidence, Finding, Report, Result, Status
+from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
 from gpuscan.recording import Recording, patch
-from gpuscan.renderers import folding, json_, terminal, text, words
+from gpuscan.renderers import folding, json_, terminal, text
 from gpuscan.text import printable
 
 HOSTILE = (
@@ -371,12 +372,12 @@ def test_an_incident_s_target_is_the_gpu_and_the_node_s_is_none() -> None:
         failing(Action.FIX_CONFIG, "a.f"),
         parts=(gpu,),
     )
-    assert [tuple(target) for target in words.targets(one)] == [
+    assert [tuple(target) for target in one.targets] == [
         ("gpu:SXM6", "0000:06:00.0", "1", None),
         ("incident:Xid 79 on 0000:07:00.0", "0000:07:00.0", None, None),
     ]
-    assert words.targets(report_of(failing(Action.REBOOT), parts=(gpu,))) == ()
-    assert words.targets(report_of(plain(Status.PASS), parts=(gpu,))) == ()
+    assert report_of(failing(Action.REBOOT), parts=(gpu,)).targets == ()
+    assert report_of(plain(Status.PASS), parts=(gpu,)).targets == ()
 
 
 def test_the_same_evidence_is_told_once() -> None:

@@ -11,8 +11,9 @@ from faults import FAULTS, faulty
 from nodes_recordings import NAMES, base, checks, exit_of, judged, told
 
 from gpuscan import catalogue, collectors
+from gpuscan.engine.report import Report
 from gpuscan.model import Incident
-from gpuscan.model.outcome import Action, Report, Status
+from gpuscan.model.outcome import Action, Status
 from gpuscan.recording import Recording, patch
 
 RECOVERY = 154

@@ -21,9 +21,10 @@ from gpuscan import collectors
 from gpuscan.burnin.tools.programs import is_tool
 from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log import JOURNAL, KMSG, NO_JOURNAL
+from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import EVERY_GPU_GIVES
 from gpuscan.model import READING_KINDS, Gpu, Node, Unread
-from gpuscan.model.outcome import Report, Result, Status
+from gpuscan.model.outcome import Result, Status
 from gpuscan.recording import Reading, Recording, patch
 
 pytestmark = pytest.mark.sweep

@@ -5,17 +5,18 @@ reports of them.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gpuscan import collectors
 from gpuscan.engine import suite
+from gpuscan.engine.report import Report
 from gpuscan.engine.suite import Check
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.importers.load import opened
 from gpuscan.model import Node, Unread
-from gpuscan.model.outcome import Action, Finding, Report, Result, Status
+from gpuscan.model.outcome import Action, Finding, Result, Status
 from gpuscan.profile import Profile, load
 
 HEAD = "from gpuscan import Action, Gpu, Incident, Node, Port, Profile, check, fail, read, warn\n"
@@ -75,21 +76,5 @@ def plain(status: Status, check: str = "a.b") -> Result:
 
 
 def report_of(*results: Result, **changes: Any) -> Report:
-    """Return a report that holds *results*, concluded as the program does."""
-    from gpuscan.model.outcome import conclude, worst_action
-
-    verdict, code, complete = conclude(results)
-    empty: Mapping[str, Any] = {}
-    report = Report(
-        {},
-        dict(empty),
-        dict(empty),
-        (),
-        results,
-        verdict,
-        code,
-        complete,
-        worst_action(results),
-        (),
-    )
-    return report._replace(**changes)
+    """Return a report that holds *results*."""
+    return Report({}, {}, {}, (), results)._replace(**changes)

@@ -10,8 +10,9 @@ from typing import Any
 from building import demo_node, lost, plain, report_of
 
 from gpuscan.engine.measurements import measured
+from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest, Load, Rate, Unread, is_unread
-from gpuscan.model.outcome import Report, Result, Status
+from gpuscan.model.outcome import Result, Status
 
 NOT: Any = Unread("", "not-recorded", "the test does not tell it")
 SPEEDS = {"bf16": 699.1, "fp8": 1226.4, "fp16": 690.2, "tf32": 371.3, "int8": 1301.0, "fp64": 58.2}

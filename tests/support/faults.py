@@ -8,7 +8,7 @@ import yaml
 from nodes_recordings import base, judged
 from paths import TESTS
 
-from gpuscan.model.outcome import Report
+from gpuscan.engine.report import Report
 from gpuscan.recording import patch
 
 FAULTS: dict[str, dict[str, Any]] = {

@@ -13,10 +13,11 @@ from paths import RECORDINGS
 
 from gpuscan import collectors, profile
 from gpuscan.engine import suite, verdict
+from gpuscan.engine.report import Report
 from gpuscan.files import bundled, site_config_path
 from gpuscan.importers.load import opened
 from gpuscan.model import Node
-from gpuscan.model.outcome import ACTIONS, Action, Report, Result, Status
+from gpuscan.model.outcome import ACTIONS, Action, Result, Status
 from gpuscan.recording import Recording, load
 
 FOLDER = RECORDINGS

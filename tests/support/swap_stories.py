@@ -16,7 +16,7 @@ from paths import TESTS
 
 from gpuscan import renderers
 from gpuscan.engine import judging
-from gpuscan.model.outcome import Report
+from gpuscan.engine.report import Report
 from gpuscan.recording import Recording, patch
 from gpuscan.swap import compare as comparing
 
@@ -144,7 +144,9 @@ def of(story: Mapping[str, Any], **wish: Any) -> Report:
     plan = _plan(story.get("profile", "auto"), tuple(story.get("settings", ())))
     files = {name: str(TESTS / "swaps" / file) for name, file in story.get("files", {}).items()}
     whole = comparing.SwapOptions(expected=tuple(story.get("expect", ())), **files)._replace(**wish)
-    return comparing.compare_recordings(before, after, plan, whole, ("before.json.gz", "after.json.gz"))
+    return comparing.compare_recordings(
+        before, after, plan, whole, ("before.json.gz", "after.json.gz")
+    )
 
 
 def printed(name: str) -> str:

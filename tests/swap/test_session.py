@@ -146,6 +146,54 @@ def test_a_swap_frees_no_other_gpu(site: Site, changes: dict[str, Any], stays: s
     assert site.status(after) == done.code
 
 
+def test_a_swap_beside_another_hold_says_what_to_do_about_that(site: Site) -> None:
+    """The swap is proven; the verdict, its action and its targets are those of the other hold."""
+    assert site.do(site.at(TWO_FAILED), "run", "-q").code == 41
+    begin(site, site.at(FAILED))
+    after = site.at({SERIAL: NEW, **BOOTED})
+    report = str(Path(site.state).parent / "report.json")
+    done = site.do(after, "swap", "verify", "--report", f"json={report}")
+    assert (done.code, "Traceback" in done.err) == (41, False)
+    for words in ("Verdict: hardware (exit code 41)", "Next:    Replace the part", "gpu SXM3"):
+        assert words in done.out
+    summary = json.loads(Path(report).read_text())["summary"]
+    assert (summary["verdict"], summary["exit_code"]) == ("hardware", 41)
+    assert (summary["action"], summary["complete"]) == ("replace", True)
+    (target,) = summary["targets"]
+    assert (target["subject"], target["serial"]) == ("gpu:SXM3", IN)
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_proof_needs_no_check_that_the_profile_calls_optional(
+    site: Site, tmp_path: Path, optional: bool
+) -> None:
+    begin(site, site.at(FAILED))
+    after = site.at({SERIAL: NEW, **BOOTED})
+    after.nvml({f"nvml:nvmlDeviceGetRemappedRows({GPU})": unread()})
+    unread_by = {
+        "memory.row_remap",
+        "memory.row_remap_pending",
+        "memory.remapped_rows",
+        "swap.wear",
+    }
+    checks = ", ".join(unread_by)
+    profile = tmp_path / "site.yaml"
+    profile.write_text(f"extends: h100-8x\noptional: [{checks if optional else ''}]\n")
+    words = ("--profile", str(profile), "--format", "json")
+    done = site.do(after, "swap", "verify", *words)
+    summary = done.report["summary"]
+    unknown = {row["id"] for row in done.report["checks"] if row["status"] == "unknown"}
+    assert unknown <= unread_by  # the last needs the first, where that counts
+    if optional:
+        assert (done.code, summary["verdict"], summary["complete"]) == (0, "pass", True)
+        assert (site.last()["swap"], site.last()["hold"]) == (None, None)
+        assert site.status(after) == 0
+    else:
+        assert (done.code, summary["verdict"], summary["complete"]) == (3, "incomplete", False)
+        assert site.last()["swap"]["ticket"] == "OPS-7"
+        assert site.status(after) == 41
+
+
 def held(
     subject: str, code: int = 41, *, address: str = "", serial: str = "", check: str = "memory.x"
 ) -> Held:

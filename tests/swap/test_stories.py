@@ -16,9 +16,10 @@ from swap_stories import GPUS, STORIES, findings, of, recorded, sentences, told
 from gpuscan import renderers
 from gpuscan.cli.commands import schema
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import opened
-from gpuscan.model.outcome import Action, Report, Status
+from gpuscan.model.outcome import Action, Status
 from gpuscan.recording import Recording, save
 from gpuscan.swap import compare as comparing
 
@@ -351,7 +352,9 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
         tmp_path,
         "SXM6: 1654000000907\nnic:mlx5_3: {serial: MT2333ZT00003, part_number: MCX75310AAS-NEAT}\n",
     )
-    report = alone({"gpus": {"SXM6": NEW}}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
+    report = alone(
+        {"gpus": {"SXM6": NEW}}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file)
+    )
     assert (report.exit_code, [row["what"] for row in report.changes]) == (0, ["same", "same"])
     report = alone({}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.part_kind[change:SXM6]": "fix-config"}
@@ -429,10 +432,7 @@ def test_recordings_of_one_time_or_of_none() -> None:
     same = {"meta": {"made_at": 1795900000.0}}
     assert of({**EIGHT, "before": same, "after": same}).exit_code == 0
     report = of({**EIGHT, "after": {"meta": {"made_at": None}}})
-    assert (
-        "one of the two recordings has no time: their order could not be checked"
-        in report.notes
-    )
+    assert "one of the two recordings has no time: their order could not be checked" in report.notes
 
 
 def test_one_of_them_without_serials() -> None:
@@ -445,7 +445,9 @@ def test_one_of_them_without_serials() -> None:
         "file:/sys/class/nvme/*/serial",
     )
     blind = {"set": dict.fromkeys(keys, unread)}
-    assert refused({**EIGHT, "before": blind}).startswith("before.json.gz: contains no serial number")
+    assert refused({**EIGHT, "before": blind}).startswith(
+        "before.json.gz: contains no serial number"
+    )
     assert refused({**EIGHT, "after": blind, "expect": ["tray"]}).startswith(
         "after.json.gz: contains no serial number"
     )

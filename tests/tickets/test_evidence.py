@@ -19,10 +19,10 @@ from machine import call as key_of
 from program import Call
 
 from gpuscan.engine import judging
+from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import opened
 from gpuscan.live.evidence import LOG, bug_report, hashed, holders, undisturbed
-from gpuscan.model.outcome import Report
 from gpuscan.recording import Recording, load
 from gpuscan.tickets import evidence
 
