@@ -1,8 +1,8 @@
-"""Clocks: nothing but idleness and the power limit holds them down."""
+"""Clocks: only idleness and the power limit may lower them."""
 
 from gpuscan import Action, Gpu, check, warn
 
-SOURCE = "NVML clocks event reasons: idle, software power cap and display say nothing of a fault"
+SOURCE = "NVML clocks event reasons: idle, software power cap and display do not indicate a fault"
 
 
 @check(
@@ -13,15 +13,15 @@ SOURCE = "NVML clocks event reasons: idle, software power cap and display say no
     aliases=["clocks.no_setting_caps_them"],
 )
 def test_caps(gpu: Gpu) -> None:
-    """No application clock and no sync boost group holds the clocks down."""
+    """Neither application clocks nor sync boost limit the GPU's clocks."""
     reasons = gpu.clock_reasons
     if reasons.application_clocks:
         warn(
-            "application clocks hold the clocks down (nvidia-smi -rac takes them back)",
+            "application clocks limit the GPU's clocks: reset them with nvidia-smi -rac",
             observed="application_clocks",
         )
     if reasons.sync_boost:
-        warn("a sync boost group holds the clocks down", observed="sync_boost")
+        warn("a sync boost group limits the GPU's clocks", observed="sync_boost")
 
 
 @check(
@@ -33,7 +33,10 @@ def test_caps(gpu: Gpu) -> None:
     aliases=["clocks.no_unexplained_slowdown"],
 )
 def test_unexplained_slowdown(gpu: Gpu) -> None:
-    """The hardware does not slow the GPU down for a reason that it does not name."""
+    """No hardware slowdown is active without a stated reason."""
     reasons = gpu.clock_reasons
     if reasons.hw_slowdown and not (reasons.hw_thermal or reasons.power_brake):
-        warn("hardware slowdown without heat or power brake as its reason", observed="hw_slowdown")
+        warn(
+            "hardware slowdown is active, but neither heat nor the power brake explains it",
+            observed="hw_slowdown",
+        )

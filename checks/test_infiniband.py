@@ -1,4 +1,4 @@
-"""InfiniBand: every port that the profile expects is there, active and at its rate."""
+"""InfiniBand: every expected port is present, active and at its rate."""
 
 from gpuscan import Action, Node, Port, Profile, check, fail, odd, read, warn
 from gpuscan.profile.version import satisfies
@@ -6,29 +6,37 @@ from gpuscan.profile.version import satisfies
 
 @check(action=Action.INSPECT, impact="capacity", aliases=["infiniband.every_port_is_there"])
 def test_port_count(node: Node, profile: Profile) -> None:
-    """As many InfiniBand ports are in the node as the profile expects."""
+    """The node has as many InfiniBand ports as the profile expects."""
     found, expected = len(node.ports), profile.infiniband.ports
     if expected and not found:
-        why = "none of {} InfiniBand ports is there: is the driver (mlx5_ib) loaded, is it the right profile?"
-        fail(why.format(expected), action=Action.FIX_CONFIG, observed=found, expected=expected)
+        fail(
+            f"0 of {expected} InfiniBand ports are present: is the driver (mlx5_ib) loaded, and is "
+            "this the right profile?",
+            action=Action.FIX_CONFIG,
+            observed=found,
+            expected=expected,
+        )
     elif found < expected:
-        fail(f"{found} of {expected} InfiniBand ports are there", observed=found, expected=expected)
+        fail(
+            f"{found} of {expected} InfiniBand ports are present",
+            observed=found,
+            expected=expected,
+        )
 
 
 @check(action=Action.INSPECT, impact="capacity", aliases=["infiniband.port_is_active"])
 def test_port_state(port: Port, profile: Profile) -> None:
-    """The port's link is up and its subnet manager has made it active.
+    """The port's link is up, and the subnet manager has made it active.
 
-    Where as many ports are active as the profile expects, one more that is not is a spare, and only
-    warned of.
+    If as many ports are active as the profile expects, any other port is a spare and only warns.
     """
     state = port.state
     if state == "ACTIVE":
         return
     physical = next((value for _, value in read([port], "phys_state")), "unknown")
-    words, action = _of_state(state, physical)
+    message, action = _explain_state(state, physical)
     say = warn if _is_spare(port, profile) else fail
-    say(words, action=action, observed=f"{state}, {physical}")
+    say(message, action=action, observed=f"{state}, {physical}")
 
 
 def _is_spare(port: Port, profile: Profile) -> bool:
@@ -36,17 +44,17 @@ def _is_spare(port: Port, profile: Profile) -> bool:
     return port.state != "ACTIVE" and expected is not None and port.active_ports >= expected
 
 
-def _of_state(state: str, physical: str) -> tuple[str, Action]:
+def _explain_state(state: str, physical: str) -> tuple[str, Action]:
     if state in ("INIT", "ARMED"):
-        return f"the port waits in {state} for the subnet manager", Action.FIX_CONFIG
+        return f"the port is in {state}, waiting for the subnet manager", Action.FIX_CONFIG
     if physical == "Disabled":
-        return "the port is disabled by its administrator", Action.FIX_CONFIG
+        return "the port is administratively disabled", Action.FIX_CONFIG
     if state == "DOWN":
         return (
-            f"the port is DOWN ({physical}): no link to its far end; cable, transceiver or switch",
+            f"the port is DOWN ({physical}), no link: check cable, transceiver and switch",
             Action.INSPECT,
         )
-    return f"the port is in the state {state}, which gpuscan does not know", Action.INVESTIGATE
+    return f"the port is in state {state}, which gpuscan does not know", Action.INVESTIGATE
 
 
 @check(
@@ -56,16 +64,16 @@ def _of_state(state: str, physical: str) -> tuple[str, Action]:
     aliases=["infiniband.port_runs_at_its_rate"],
 )
 def test_port_rate(port: Port, profile: Profile) -> None:
-    """The port's link runs at the rate that the profile expects.
+    """The port's link runs at the rate the profile expects.
 
-    A spare without a link runs at none, and that it is down has been told.
+    A spare port without a link is left to `infiniband.port_state`.
     """
     rate, expected = port.rate_gbps, profile.infiniband.rate_gbps
     if rate < expected and not _is_spare(port, profile):
         # A port without a link shows its lowest rate, which is no reason to open the node.
         action = Action.INSPECT if port.state == "ACTIVE" else Action.FIX_CONFIG
         fail(
-            f"the port runs at {rate:g} of {expected:g} Gb/s",
+            f"the port runs at {rate:g} Gb/s, the profile expects {expected:g}",
             action=action,
             observed=rate,
             expected=expected,
@@ -80,10 +88,10 @@ def test_port_rate(port: Port, profile: Profile) -> None:
     aliases=["infiniband.no_port_is_slower_than_its_siblings"],
 )
 def test_port_rate_match(node: Node, profile: Profile) -> None:
-    """Where no profile says at which rate ports run, none runs below the others of its kind.
+    """No port runs slower than the others of its board type.
 
-    One that does has lost lanes or a generation; several may be cabled to another network by
-    design, and are told of.
+    Judged where the profile sets no rate. A single slow port has lost lanes or a generation;
+    several may belong to another network by design, so they only warn.
     """
     if profile.infiniband.get("rate_gbps") is not None:
         return
@@ -96,17 +104,17 @@ def test_port_rate_match(node: Node, profile: Profile) -> None:
     for pairs in kinds.values():
         best = max(rate for _, rate in pairs)
         slow = [(port, rate) for port, rate in pairs if rate < best]
-        told = ", ".join(f"{port.label} {rate:g}" for port, rate in slow)
+        which = ", ".join(f"{port.label} {rate:g}" for port, rate in slow)
         if len(slow) == 1:
             fail(
-                f"one port runs below the {best:g} Gb/s of its siblings: {told}",
+                f"one port is slower than its siblings ({best:g} Gb/s): {which}",
                 culprits=[port for port, _ in slow],
             )
         elif slow:
             warn(
-                f"ports run below the {best:g} Gb/s of their siblings: {told}",
+                f"ports are slower than their siblings ({best:g} Gb/s): {which}",
                 action=Action.MONITOR,
-                culprits=[p for p, _ in slow],
+                culprits=[port for port, _ in slow],
             )
 
 
@@ -117,23 +125,27 @@ def test_port_rate_match(node: Node, profile: Profile) -> None:
     aliases=["infiniband.named_hcas_are_there"],
 )
 def test_hcas(node: Node, profile: Profile) -> None:
-    """Every HCA that the profile names has a port."""
+    """Every HCA that the profile names is present."""
     absent = [
         name for name in profile.infiniband.hcas if name not in {port.hca for port in node.ports}
     ]
     if absent:
         fail(
-            f"no InfiniBand port of {', '.join(absent)}",
+            f"no InfiniBand port found for {', '.join(absent)}",
             observed=sorted(port.hca for port in node.ports),
         )
 
 
 @check(action=Action.FIX_CONFIG, impact="performance", aliases=["infiniband.firmware_is_expected"])
 def test_firmware(port: Port, profile: Profile) -> None:
-    """The HCA's firmware is a version that the profile allows."""
+    """The HCA's firmware version is one that the profile allows."""
     version, allowed = port.firmware, profile.infiniband.firmware
     if not satisfies(version, allowed):
-        fail(f"firmware {version} is not {allowed}", observed=version, expected=allowed)
+        fail(
+            f"firmware {version} does not satisfy {allowed}",
+            observed=version,
+            expected=allowed,
+        )
 
 
 @check(
@@ -143,7 +155,7 @@ def test_firmware(port: Port, profile: Profile) -> None:
     aliases=["infiniband.one_firmware"],
 )
 def test_firmware_match(node: Node) -> None:
-    """HCAs of one board type run one firmware version."""
+    """HCAs of the same board type run the same firmware version."""
     boards: dict[str, list[tuple[Port, str]]] = {}
     versions = {port.label: version for port, version in read(node.ports, "firmware")}
     for port, board in read(node.ports, "board_id"):
@@ -153,7 +165,7 @@ def test_firmware_match(node: Node) -> None:
         others = odd(pairs)
         if others.odd:
             warn(
-                f"the firmware of {board} differs from {others.common}: {others.told}",
+                f"firmware of {board} differs from the others ({others.common}): {others.told}",
                 culprits=others.odd,
             )
 
@@ -165,10 +177,17 @@ def test_firmware_match(node: Node) -> None:
     aliases=["infiniband.link_does_not_flap"],
 )
 def test_link_flaps(port: Port) -> None:
-    """The port's link did not go down while the scan ran; the total is history since the driver was loaded."""
+    """The port's link stayed up during the scan.
+
+    The counter's total covers the time since the driver was loaded and is history.
+    """
     grown = port.link_downed.growth
     if grown > 0:
-        fail(f"the link went down {grown} times within the scan", observed=grown, expected=0)
+        fail(
+            f"the link is flapping: times it went down during the scan: {grown}",
+            observed=grown,
+            expected=0,
+        )
 
 
 @check(
@@ -178,11 +197,11 @@ def test_link_flaps(port: Port) -> None:
     aliases=["infiniband.no_symbol_errors_are_added"],
 )
 def test_symbol_errors(port: Port) -> None:
-    """No symbol error was counted while the scan ran."""
+    """The port counted no symbol error during the scan."""
     grown = port.symbol_errors.growth
     if grown > 0:
         warn(
-            f"{grown} symbol errors within the scan: cable or transceiver",
+            f"symbol errors during the scan: {grown}; check cable and transceiver",
             observed=grown,
             expected=0,
         )

@@ -1,4 +1,4 @@
-"""Kernel modules: what the profile's workloads need is loaded."""
+"""Kernel modules: those that the profile's workloads need are loaded."""
 
 from gpuscan import Action, Node, Profile, check, fail
 
@@ -10,11 +10,15 @@ from gpuscan import Action, Node, Profile, check, fail
     aliases=["kernel.gpudirect_rdma_is_there"],
 )
 def test_gpudirect_rdma(node: Node, profile: Profile) -> None:
-    """The network can reach GPU memory: through nvidia_peermem, or through dma-buf, which the open module has."""
-    wanted = profile.kernel.gpudirect_rdma
-    if wanted and "nvidia_peermem" not in node.kernel_modules and node.driver.flavour != "open":
+    """GPUDirect RDMA is available, through nvidia_peermem or dma-buf.
+
+    The open kernel module supports dma-buf.
+    """
+    expected = profile.kernel.gpudirect_rdma
+    if expected and "nvidia_peermem" not in node.kernel_modules and node.driver.flavour != "open":
         fail(
-            "neither nvidia_peermem is loaded nor does the module offer dma-buf: modprobe nvidia_peermem",
+            "GPUDirect RDMA is unavailable: nvidia_peermem is not loaded, and the driver has no "
+            "dma-buf; run modprobe nvidia_peermem",
             expected=True,
         )
 
@@ -24,4 +28,4 @@ def test_modules(node: Node, profile: Profile) -> None:
     """Every kernel module that the profile names is loaded."""
     absent = [name for name in profile.kernel.modules if name not in node.kernel_modules]
     if absent:
-        fail(f"not loaded: {', '.join(absent)}", observed=absent)
+        fail(f"kernel modules not loaded: {', '.join(absent)}", observed=absent)

@@ -1,6 +1,4 @@
-"""The kernel's own words on the machine around the GPUs: memory, PCIe, network, disks, stuck
-processors and programs.
-"""
+"""Host faults in the kernel log: memory, PCIe, network, disks, stuck CPUs and processes."""
 
 from typing import Any
 
@@ -13,15 +11,15 @@ from gpuscan.incidents.sentences import sentence
     action=Action.INVESTIGATE,
     kinds=("host",),
     needs="xid.log_coverage",
-    source="the kernel's drivers; each kind of line has its own source: gpuscan explain",
+    source="the kernel's drivers; gpuscan explain names the source of each kind of line",
     same=("observed",),
     aliases=["log.no_host_fault_is_logged"],
 )
 def test_host_faults(incident: Incident) -> None:
-    """The kernel logged no fault of the host in this boot that asks for anything.
+    """The kernel logged no host fault in this boot that needs action.
 
-    What healthy fleets show every day (corrected errors, a job that ran out of its own memory) only
-    warns.
+    What healthy fleets log every day (corrected errors, a job that exceeded its own memory limit)
+    only warns.
     """
     action = Action(incident.action)
     if action is Action.NONE:
@@ -36,7 +34,7 @@ def test_host_faults(incident: Incident) -> None:
         warn(message, action=action, **details)
     elif incident.ended:
         warn(
-            f"{message}; history, as {incident.ended} came after it",
+            f"{message}; history, followed by {incident.ended}",
             action=Action.MONITOR,
             **details,
         )

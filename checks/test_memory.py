@@ -1,6 +1,4 @@
-"""GPU memory: every faulty row found a spare, none waits for a reset, and no error went
-uncorrected.
-"""
+"""GPU memory: faulty rows are remapped, none is waiting for a reset, and ECC is as expected."""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 from gpuscan.model.outcome import TO_REPLACE
@@ -17,10 +15,10 @@ GUIDE = "NVIDIA GPU memory error management guide"
     aliases=["memory.no_row_remap_failed"],
 )
 def test_row_remap(gpu: Gpu) -> None:
-    """Every faulty row found a spare row."""
+    """Every faulty memory row was remapped to a spare row."""
     if gpu.remapped_rows.failed:
         fail(
-            "a row remap failed: the bank has no spare row left, or 512 rows are remapped",
+            "row remapping failed: the bank has no spare row left, or 512 rows are remapped",
             observed=True,
             expected=False,
         )
@@ -30,7 +28,7 @@ def test_row_remap(gpu: Gpu) -> None:
     action=Action.RESET_GPU,
     urgency="next-idle",
     needs="driver.gpu_access",
-    source=f"{GUIDE}: the row is out of use after the next reset, programs may go on until then",
+    source=f"{GUIDE}: the row is replaced at the next reset, and programs may run until then",
     impact="correctness",
     shared=False,
     ladder=TO_REPLACE,
@@ -38,9 +36,13 @@ def test_row_remap(gpu: Gpu) -> None:
     aliases=["memory.no_row_remap_is_pending"],
 )
 def test_row_remap_pending(gpu: Gpu) -> None:
-    """No faulty row waits for a GPU reset."""
+    """No row remap is pending."""
     if gpu.remapped_rows.pending:
-        fail("a row remap waits for a reset of the GPU", observed=True, expected=False)
+        fail(
+            "a row remap is pending: it takes effect at the next GPU reset",
+            observed=True,
+            expected=False,
+        )
 
 
 @check(
@@ -53,11 +55,11 @@ def test_row_remap_pending(gpu: Gpu) -> None:
     aliases=["memory.no_uncorrectable_ecc"],
 )
 def test_uncorrectable_ecc(gpu: Gpu) -> None:
-    """No memory error went uncorrected since the driver was loaded."""
+    """No uncorrectable ECC error has occurred since the driver was loaded."""
     errors = gpu.ecc_errors.uncorrected_volatile
     if errors:
         fail(
-            f"{errors} uncorrectable ECC errors since the driver was loaded",
+            f"uncorrectable ECC errors since the driver was loaded: {errors}",
             observed=errors,
             expected=0,
         )
@@ -66,17 +68,18 @@ def test_uncorrectable_ecc(gpu: Gpu) -> None:
 @check(
     action=Action.REPLACE,
     needs="driver.gpu_access",
-    source=f"{GUIDE}: SRAM uncorrectable error threshold, a criterion for RMA once the field diagnostic confirms it",
+    source=f"{GUIDE}: the SRAM error threshold is a criterion for RMA once the field diagnostic "
+    "confirms it",
     impact="correctness",
     shared=False,
     aliases=["memory.sram_threshold_is_not_exceeded"],
 )
 def test_sram_threshold(gpu: Gpu) -> None:
-    """NVIDIA's threshold of uncorrectable SRAM errors is not passed."""
+    """Uncorrectable SRAM errors are below NVIDIA's threshold."""
     if gpu.sram.threshold_exceeded:
         where = f" (in {gpu.sram.sources})" if gpu.sram.sources else ""
         fail(
-            f"the threshold of uncorrectable SRAM errors is passed{where}",
+            f"NVIDIA's threshold of uncorrectable SRAM errors is exceeded{where}",
             observed=True,
             expected=False,
         )
@@ -85,18 +88,18 @@ def test_sram_threshold(gpu: Gpu) -> None:
 @check(
     action=Action.RESET_GPU,
     needs=("driver.gpu_access", "memory.sram_threshold"),
-    source=f"{GUIDE}: an uncorrectable SRAM error wants a reset; Azure drains at any",
+    source=f"{GUIDE}: an uncorrectable SRAM error requires a reset; Azure drains on any",
     impact="correctness",
     shared=False,
     ladder=(),
     aliases=["memory.no_uncorrectable_sram"],
 )
 def test_uncorrectable_sram(gpu: Gpu) -> None:
-    """No SRAM error went uncorrected since the driver was loaded."""
+    """No uncorrectable SRAM error has occurred since the driver was loaded."""
     errors = gpu.sram.uncorrectable_volatile
     if errors:
         fail(
-            f"{errors} uncorrectable SRAM errors since the driver was loaded",
+            f"uncorrectable SRAM errors since the driver was loaded: {errors}",
             observed=errors,
             expected=0,
         )
@@ -105,17 +108,17 @@ def test_uncorrectable_sram(gpu: Gpu) -> None:
 @check(
     action=Action.REPLACE,
     needs=("driver.gpu_access", "memory.row_remap"),
-    source=f"{GUIDE}: 512 rows can be remapped for uncorrectable errors in all",
+    source=f"{GUIDE}: at most 512 rows can be remapped for uncorrectable errors",
     impact="correctness",
     shared=False,
     aliases=["memory.rows_are_left_to_remap"],
 )
 def test_remapped_rows(gpu: Gpu, profile: Profile) -> None:
-    """Fewer rows are remapped for uncorrectable errors than can be in all."""
+    """Rows remapped for uncorrectable errors are below the limit."""
     rows, limit = gpu.remapped_rows.uncorrectable, profile.limits.remapped_rows
     if rows >= limit:
         fail(
-            f"{rows} rows are remapped for uncorrectable errors, {limit} can be",
+            f"{rows} rows are remapped for uncorrectable errors, the limit is {limit}",
             observed=rows,
             expected=f"<{limit}",
         )
@@ -124,16 +127,16 @@ def test_remapped_rows(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.MONITOR,
     needs="driver.gpu_access",
-    source=f"{GUIDE}: no threshold is set",
+    source=f"{GUIDE}: sets no threshold",
     impact="none",
     aliases=["memory.every_bank_has_a_spare_row"],
 )
 def test_spare_rows(gpu: Gpu) -> None:
-    """Every memory bank has a spare row left for the next faulty one."""
+    """Every memory bank has a spare row left."""
     banks = gpu.spare_rows.none
     if banks:
         warn(
-            f"{banks} memory banks have no spare row left: the next faulty row there is an RMA",
+            f"memory banks without a spare row: {banks}; their next faulty row means an RMA",
             observed=banks,
             expected=0,
         )
@@ -148,14 +151,16 @@ def test_spare_rows(gpu: Gpu) -> None:
     aliases=["memory.few_pages_are_retired"],
 )
 def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
-    """Fewer pages are retired than a GPU may have (GPUs before Ampere)."""
+    """Retired pages are below the limit (GPUs before Ampere)."""
     pages, limit = (
         gpu.retired_pages.single_bit + gpu.retired_pages.double_bit,
         profile.limits.retired_pages,
     )
     if pages >= limit:
         fail(
-            f"{pages} pages are retired, {limit} are too many", observed=pages, expected=f"<{limit}"
+            f"{pages} pages are retired, the limit is {limit}",
+            observed=pages,
+            expected=f"<{limit}",
         )
 
 
@@ -163,7 +168,7 @@ def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
     action=Action.RESET_GPU,
     urgency="next-idle",
     needs="driver.gpu_access",
-    source="NVIDIA dynamic page retirement: the page is out of use after the next load of the driver",
+    source="NVIDIA dynamic page retirement: the page is retired when the driver is next loaded",
     impact="correctness",
     shared=False,
     ladder=TO_REPLACE,
@@ -171,9 +176,13 @@ def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
     aliases=["memory.no_page_retirement_is_pending"],
 )
 def test_page_retirement_pending(gpu: Gpu) -> None:
-    """No page waits to be retired (GPUs before Ampere)."""
+    """No page retirement is pending (GPUs before Ampere)."""
     if gpu.retired_pages.pending:
-        fail("a page waits for a reset to be retired", observed=True, expected=False)
+        fail(
+            "a page retirement is pending: it takes effect at the next GPU reset",
+            observed=True,
+            expected=False,
+        )
 
 
 @check(
@@ -185,23 +194,23 @@ def test_page_retirement_pending(gpu: Gpu) -> None:
     aliases=["memory.no_memory_is_unrepairable"],
 )
 def test_unrepairable(gpu: Gpu) -> None:
-    """The GPU does not report memory that cannot be repaired."""
+    """The GPU reports no unrepairable memory."""
     if gpu.unrepairable_memory:
-        fail("the GPU reports memory that cannot be repaired", observed=True, expected=False)
+        fail("the GPU reports unrepairable memory", observed=True, expected=False)
 
 
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
     needs="driver.gpu_access",
-    source="NVML repair status: the repair is made at a reset",
+    source="NVML repair status: the repair takes effect at a reset",
     impact="correctness",
     shared=False,
     ladder=TO_REPLACE,
     aliases=["memory.no_repair_is_pending"],
 )
 def test_repair_pending(gpu: Gpu) -> None:
-    """No repair of a memory channel or a TPC waits for a reset."""
+    """No repair of a memory channel or a TPC is pending."""
     waiting = [
         name
         for name, on in (
@@ -211,35 +220,40 @@ def test_repair_pending(gpu: Gpu) -> None:
         if on
     ]
     if waiting:
-        fail(f"the repair of a {' and a '.join(waiting)} waits for a reset", observed=waiting)
+        fail(
+            f"{' and '.join(waiting)} repair is pending: it takes effect at the next GPU reset",
+            observed=waiting,
+        )
 
 
 @check(
     action=Action.FIX_CONFIG,
     needs="driver.gpu_access",
-    source=f"{GUIDE}: without ECC faults go unseen",
+    source=f"{GUIDE}: without ECC, memory errors go unnoticed",
     impact="correctness",
     aliases=["memory.ecc_is_as_expected"],
 )
 def test_ecc_mode(gpu: Gpu, profile: Profile) -> None:
-    """ECC is on or off as the profile wants it."""
-    mode, wanted = gpu.ecc_mode.current, profile.gpu.ecc
-    if mode != wanted:
-        fail(f"ECC is {'on' if mode else 'off'}", observed=mode, expected=wanted)
+    """ECC is on or off as the profile expects."""
+    mode, expected = gpu.ecc_mode.current, profile.gpu.ecc
+    if mode != expected:
+        now, should = ("on", "off") if mode else ("off", "on")
+        fail(f"ECC is {now}, the profile expects {should}", observed=mode, expected=expected)
 
 
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
     needs=("driver.gpu_access", "memory.ecc_mode"),
-    source="NVML: a change of the ECC mode takes effect at a reset",
+    source="NVML: an ECC mode change takes effect at a reset",
     impact="correctness",
     aliases=["memory.no_ecc_change_is_pending"],
 )
 def test_ecc_mode_pending(gpu: Gpu) -> None:
-    """No change of the ECC mode waits for a reset."""
+    """No ECC mode change is pending."""
     if gpu.ecc_mode.current != gpu.ecc_mode.pending:
+        mode = "on" if gpu.ecc_mode.pending else "off"
         fail(
-            f"ECC will be {'on' if gpu.ecc_mode.pending else 'off'} after the next reset",
+            f"an ECC mode change is pending: {mode} from the next GPU reset",
             observed=gpu.ecc_mode.pending,
         )

@@ -1,4 +1,4 @@
-"""Modes of the GPU: persistence, MIG, compute mode, as the profile wants them."""
+"""GPU modes: persistence, MIG and compute mode are as the profile expects."""
 
 from gpuscan import Action, Gpu, Profile, check, fail
 
@@ -12,10 +12,18 @@ COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclu
     aliases=["modes.persistence_is_as_expected"],
 )
 def test_persistence(gpu: Gpu, profile: Profile) -> None:
-    """Persistence mode is on or off as the profile wants it: without it each first client waits for the GPU."""
-    mode, wanted = gpu.persistence, profile.gpu.persistence
-    if mode != wanted:
-        fail(f"persistence mode is {'on' if mode else 'off'}", observed=mode, expected=wanted)
+    """Persistence mode is on or off as the profile expects.
+
+    Without it, the first program to open the GPU waits until the driver has initialised it.
+    """
+    mode, expected = gpu.persistence, profile.gpu.persistence
+    if mode != expected:
+        now, should = ("on", "off") if mode else ("off", "on")
+        fail(
+            f"persistence mode is {now}, the profile expects {should}",
+            observed=mode,
+            expected=expected,
+        )
 
 
 @check(
@@ -25,25 +33,27 @@ def test_persistence(gpu: Gpu, profile: Profile) -> None:
     aliases=["modes.mig_is_as_expected"],
 )
 def test_mig(gpu: Gpu, profile: Profile) -> None:
-    """MIG mode is on or off as the profile wants it."""
-    mode, wanted = gpu.mig_mode.current, profile.gpu.mig
-    if mode != wanted:
-        fail(f"MIG mode is {'on' if mode else 'off'}", observed=mode, expected=wanted)
+    """MIG mode is on or off as the profile expects."""
+    mode, expected = gpu.mig_mode.current, profile.gpu.mig
+    if mode != expected:
+        now, should = ("on", "off") if mode else ("off", "on")
+        fail(f"MIG mode is {now}, the profile expects {should}", observed=mode, expected=expected)
 
 
 @check(
     action=Action.RESET_GPU,
     urgency="next-idle",
     needs=("driver.gpu_access", "modes.mig"),
-    source="NVML: a change of the MIG mode takes effect at a reset",
+    source="NVML: a MIG mode change takes effect at a reset",
     impact="capacity",
     aliases=["modes.no_mig_change_is_pending"],
 )
 def test_mig_pending(gpu: Gpu) -> None:
-    """No change of the MIG mode waits for a reset."""
+    """No MIG mode change is pending."""
     if gpu.mig_mode.current != gpu.mig_mode.pending:
+        mode = "on" if gpu.mig_mode.pending else "off"
         fail(
-            f"MIG will be {'on' if gpu.mig_mode.pending else 'off'} after the next reset",
+            f"a MIG mode change is pending: {mode} from the next GPU reset",
             observed=gpu.mig_mode.pending,
         )
 
@@ -54,10 +64,15 @@ def test_mig_pending(gpu: Gpu) -> None:
     aliases=["modes.compute_mode_is_as_expected"],
 )
 def test_compute_mode(gpu: Gpu, profile: Profile) -> None:
-    """The compute mode is the one that the profile wants: a prohibited GPU runs no program."""
-    mode, wanted = (
-        COMPUTE_MODES.get(gpu.compute_mode, str(gpu.compute_mode)),
-        profile.gpu.compute_mode,
-    )
-    if mode != wanted:
-        fail(f"the compute mode is {mode}", observed=mode, expected=wanted)
+    """The compute mode is the one the profile expects.
+
+    In prohibited mode, no CUDA program can run on the GPU.
+    """
+    mode = COMPUTE_MODES.get(gpu.compute_mode, str(gpu.compute_mode))
+    expected = profile.gpu.compute_mode
+    if mode != expected:
+        fail(
+            f"the compute mode is {mode}, the profile expects {expected}",
+            observed=mode,
+            expected=expected,
+        )

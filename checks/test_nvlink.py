@@ -1,8 +1,8 @@
-"""NVLink: every link that the product has is up, and no GPU has fewer than its siblings."""
+"""NVLink: every link is up, at its rate and without errors."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
-SOURCE = "DCGM: a link that is down is to be triaged; first a reset, then the hardware"
+SOURCE = "DCGM: triage a link that is down: reset the GPU first, then inspect the hardware"
 
 
 @check(
@@ -13,12 +13,10 @@ SOURCE = "DCGM: a link that is down is to be triaged; first a reset, then the ha
     aliases=["nvlink.every_link_is_up"],
 )
 def test_links(gpu: Gpu, profile: Profile) -> None:
-    """As many NVLinks are up as the profile expects of this GPU."""
+    """As many NVLinks are up as the profile expects."""
     expected = profile.gpu.nvlinks
     down = [link.number for link, active in read(gpu.nvlinks, "active") if not active]
-    up = len(gpu.nvlinks) - len(
-        down
-    )  # an unread one counts as up here, and makes the result unknown
+    up = len(gpu.nvlinks) - len(down)  # an unread link counts as up, and the result is unknown
     if up < expected:
         which = f" (down: {', '.join(map(str, down))})" if down else ""
         fail(f"{up} of {expected} NVLinks are up{which}", observed=up, expected=expected)
@@ -32,14 +30,17 @@ def test_links(gpu: Gpu, profile: Profile) -> None:
     aliases=["nvlink.as_many_as_its_siblings"],
 )
 def test_links_match(node: Node) -> None:
-    """Every GPU has as many NVLinks up as its siblings: what all lack is so by design."""
+    """Every GPU has as many NVLinks up as its siblings.
+
+    A link that is down on all GPUs alike is taken as one this product does not have.
+    """
     up = [(gpu, sum(link.active for link in links)) for gpu, links in read(node.gpus, "nvlinks")]
     most = max((number for _, number in up), default=0)
     fewer = [(gpu, number) for gpu, number in up if number < most]
     if fewer:
-        told = ", ".join(f"{gpu.label} {number}" for gpu, number in fewer)
+        which = ", ".join(f"{gpu.label} {number}" for gpu, number in fewer)
         fail(
-            f"fewer NVLinks are up than on the other GPUs ({most}): {told}",
+            f"fewer NVLinks are up than on the other GPUs ({most}): {which}",
             culprits=[gpu for gpu, _ in fewer],
         )
 
@@ -52,7 +53,7 @@ def test_links_match(node: Node) -> None:
     aliases=["nvlink.links_run_at_their_rate"],
 )
 def test_link_rate(gpu: Gpu, profile: Profile) -> None:
-    """Every NVLink that is up runs at the rate that the profile expects, or above."""
+    """Every active NVLink runs at the rate the profile expects, or faster."""
     expected = profile.gpu.nvlink_rate_mb_s
     slow = [
         (link.number, link.rate_mb_s)
@@ -60,8 +61,12 @@ def test_link_rate(gpu: Gpu, profile: Profile) -> None:
         if link.active and link.rate_mb_s < expected
     ]
     if slow:
-        told = ", ".join(f"{number} at {rate}" for number, rate in slow)
-        fail(f"NVLinks run below {expected} MB/s: {told}", observed=dict(slow), expected=expected)
+        which = ", ".join(f"link {number} at {rate}" for number, rate in slow)
+        fail(
+            f"NVLinks are slower than {expected} MB/s: {which}",
+            observed=dict(slow),
+            expected=expected,
+        )
 
 
 MANY_CRC = 100
@@ -70,12 +75,15 @@ MANY_CRC = 100
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="DCGM: 100 CRC errors a second fail, one a minute warns; replays and recoveries by growth",
+    source="DCGM: 100 CRC errors a second fail, one a minute warns; replays, recoveries: growth",
     impact="performance",
     aliases=["nvlink.no_link_errors_are_added"],
 )
 def test_link_errors(gpu: Gpu) -> None:
-    """No NVLink error was counted while the scan ran; totals date from the link's start and are history."""
+    """No NVLink error was counted during the scan.
+
+    Totals count from when the link was last started and are history.
+    """
     grown = [
         (link.number, link.crc_errors.growth, link.replays.growth + link.recoveries.growth)
         for link in gpu.nvlinks
@@ -83,9 +91,13 @@ def test_link_errors(gpu: Gpu) -> None:
     worst = [number for number, crc, _ in grown if crc >= MANY_CRC]
     some = [number for number, crc, other in grown if crc > 0 or other > 0]
     if worst:
+        which = ", ".join(map(str, worst))
         fail(
-            f"{MANY_CRC} and more NVLink CRC errors within the scan on links {', '.join(map(str, worst))}",
+            f"{MANY_CRC} or more NVLink CRC errors during the scan (links: {which})",
             observed=worst,
         )
     elif some:
-        warn(f"NVLink errors within the scan on links {', '.join(map(str, some))}", observed=some)
+        warn(
+            f"NVLink errors during the scan (links: {', '.join(map(str, some))})",
+            observed=some,
+        )

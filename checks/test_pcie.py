@@ -1,4 +1,4 @@
-"""PCIe: the GPU's link to the host runs at full width."""
+"""PCIe: the GPU's link to the host has its full width and generation, and no errors."""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 
@@ -7,7 +7,7 @@ BUSY_PERCENT = 90
 
 @check(
     action=Action.REBOOT,
-    source="PCI: a device that is gone reads as ones: rev ff, header type 7f, width 63",
+    source="PCI: a device that is gone reads as all ones: rev ff, header type 7f, width 63",
     impact="capacity",
     ladder=(Action.REBOOT, Action.POWER_CYCLE, Action.INSPECT, Action.REPLACE),
     window_days=7,
@@ -15,26 +15,28 @@ BUSY_PERCENT = 90
     aliases=["pcie.answers_on_the_bus"],
 )
 def test_config_space(gpu: Gpu) -> None:
-    """The GPU answers when its PCI configuration is read."""
+    """The GPU responds to reads of its PCI configuration space."""
     if not gpu.bus.answers:
         fail(
-            "the GPU is listed and reads as ones (rev ff): off the bus; if a reboot does not bring it back, cut its power"
+            "the GPU is listed but reads as all ones (rev ff), so it is off the bus: reboot, and "
+            "power-cycle if it does not come back"
         )
 
 
 @check(
     action=Action.INSPECT,
     needs=("driver.gpu_access", "pcie.config_space"),
-    source="PCI: lanes are negotiated when the link trains, and do not follow the load",
+    source="PCI: lanes are negotiated when the link trains and do not depend on load",
     impact="performance",
     imported=True,
     aliases=["pcie.link_is_as_wide_as_both_ends"],
 )
 def test_link_width_max(gpu: Gpu) -> None:
-    """The PCIe link uses all the lanes that the GPU and its slot have."""
+    """The PCIe link uses all lanes that the GPU and its slot support."""
     if gpu.bus.narrow:
         fail(
-            f"the PCIe link runs at x{gpu.bus.width}, and both ends have more lanes: seating, riser or slot",
+            f"the PCIe link runs at x{gpu.bus.width}, but both ends support more lanes: check "
+            "seating, riser and slot",
             observed=gpu.bus.width,
         )
 
@@ -48,11 +50,12 @@ def test_link_width_max(gpu: Gpu) -> None:
     aliases=["pcie.no_error_is_latched"],
 )
 def test_latched_errors(gpu: Gpu) -> None:
-    """No grave PCIe error is latched in the GPU's error status."""
+    """No severe PCIe error is latched in the GPU's error status."""
     latched = gpu.bus.latched
     if latched:
         warn(
-            f"PCIe errors are latched ({', '.join(latched)}): the link broke at some time since the last boot",
+            f"severe PCIe errors are latched ({', '.join(latched)}): the link failed at some point "
+            "since the last boot",
             observed=list(latched),
         )
 
@@ -60,18 +63,18 @@ def test_latched_errors(gpu: Gpu) -> None:
 @check(
     action=Action.FIX_CONFIG,
     needs="driver.gpu_access",
-    source="DCGM: the generation is judged under load; a setting may hold the link down",
+    source="DCGM: the generation is judged under load; a setting may limit the link",
     impact="performance",
     imported=True,
     aliases=["pcie.busy_card_uses_its_generation"],
 )
 def test_link_generation_max(gpu: Gpu) -> None:
-    """A GPU that is fully busy at its highest performance state has its link at the generation that both ends have."""
+    """A fully loaded GPU runs its PCIe link at the highest generation both ends support."""
     busy = gpu.performance_state == 0 and gpu.busy_percent >= BUSY_PERCENT
     if busy and gpu.pcie.generation < gpu.link_generation:
-        told = f"at {gpu.busy_percent} % load the PCIe link runs at generation {gpu.pcie.generation} of {gpu.link_generation}"
         fail(
-            f"{told}: does a setting (udev, ASPM, BIOS) hold it down?",
+            f"at {gpu.busy_percent} % load the PCIe link runs at generation {gpu.pcie.generation}, "
+            f"both ends support {gpu.link_generation}: check udev, ASPM and BIOS settings",
             observed=gpu.pcie.generation,
             expected=gpu.link_generation,
         )
@@ -80,18 +83,22 @@ def test_link_generation_max(gpu: Gpu) -> None:
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="DCGM: a link below its width is to be triaged; lanes are lost to dirt, seating or a riser",
+    source="DCGM: triage a link below its width; lanes are lost to dirt, seating or a riser",
     impact="performance",
     aliases=["pcie.runs_at_full_width"],
 )
 def test_link_width(gpu: Gpu, profile: Profile) -> None:
     """The PCIe link has as many lanes as the profile expects.
 
-    The width holds at idle, too; only the generation drops there to save power.
+    Only the generation drops at idle to save power; the width does not.
     """
     width, expected = gpu.pcie.width, profile.gpu.pcie_width
     if width < expected:
-        fail(f"the PCIe link runs at x{width} of x{expected}", observed=width, expected=expected)
+        fail(
+            f"the PCIe link runs at x{width}, the profile expects x{expected}",
+            observed=width,
+            expected=expected,
+        )
 
 
 @check(
@@ -103,12 +110,13 @@ def test_link_width(gpu: Gpu, profile: Profile) -> None:
     aliases=["pcie.runs_at_full_generation_under_load"],
 )
 def test_link_generation(gpu: Gpu, profile: Profile) -> None:
-    """While a program computes on the GPU, its PCIe link runs at its generation."""
+    """Under load, the PCIe link runs at the generation the profile expects."""
     generation, expected = gpu.pcie.generation, profile.gpu.pcie_generation
     loaded = gpu.processes and gpu.performance_state == 0
     if loaded and generation < expected:
         fail(
-            f"under load the PCIe link runs at generation {generation} of {expected}",
+            f"under load the PCIe link runs at generation {generation}, "
+            f"the profile expects {expected}",
             observed=generation,
             expected=expected,
         )
@@ -117,16 +125,16 @@ def test_link_generation(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="DCGM: replays by rate; the total is history, healthy GPUs have some",
+    source="DCGM: judges replays by rate; the total is history, and healthy GPUs have some",
     impact="performance",
     aliases=["pcie.no_replays_are_added"],
 )
 def test_replays(gpu: Gpu) -> None:
-    """No PCIe replay was counted while the scan ran."""
+    """No PCIe replay was counted during the scan."""
     grown = gpu.pcie.replays.growth
     if grown > 0:
         warn(
-            f"{grown} PCIe replays within the scan: the link loses packets now",
+            f"PCIe replays during the scan: {grown}; the link is losing packets",
             observed=grown,
             expected=0,
         )
@@ -140,14 +148,14 @@ def test_replays(gpu: Gpu) -> None:
     aliases=["pcie.no_fatal_error"],
 )
 def test_fatal_errors(gpu: Gpu) -> None:
-    """The kernel counted no fatal PCIe error of the GPU in this boot."""
+    """The kernel has counted no fatal PCIe error of the GPU since boot."""
     total = gpu.aer.fatal.total
     if total:
-        fail(f"{total} fatal PCIe errors since boot", observed=total, expected=0)
+        fail(f"fatal PCIe errors since boot: {total}", observed=total, expected=0)
     grown = gpu.aer.fatal.growth
     if grown > 0:
         fail(
-            f"{grown} fatal PCIe errors within the scan",
+            f"fatal PCIe errors during the scan: {grown}",
             action=Action.INSPECT,
             observed=grown,
             expected=0,
@@ -157,15 +165,15 @@ def test_fatal_errors(gpu: Gpu) -> None:
 @check(
     action=Action.INSPECT,
     needs=("driver.gpu_access", "pcie.fatal_errors"),
-    source="PCI Express advanced error reporting: the requester is told, the link goes on",
+    source="PCI Express advanced error reporting: the transaction failed, the link stays up",
     impact="correctness",
     aliases=["pcie.no_nonfatal_error"],
 )
 def test_nonfatal_errors(gpu: Gpu) -> None:
-    """The kernel counted no non-fatal PCIe error of the GPU in this boot."""
+    """The kernel has counted no non-fatal PCIe error of the GPU since boot."""
     total = gpu.aer.nonfatal.total
     if total:
-        warn(f"{total} non-fatal PCIe errors since boot", observed=total, expected=0)
+        warn(f"non-fatal PCIe errors since boot: {total}", observed=total, expected=0)
     grown = gpu.aer.nonfatal.growth
     if grown > 0:
-        fail(f"{grown} non-fatal PCIe errors within the scan", observed=grown, expected=0)
+        fail(f"non-fatal PCIe errors during the scan: {grown}", observed=grown, expected=0)

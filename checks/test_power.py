@@ -1,4 +1,4 @@
-"""Power: no GPU is held below the limit that it should have."""
+"""Power: the power limit is right, and nothing throttles the GPU."""
 
 from gpuscan import Action, Gpu, Profile, check, fail, warn
 
@@ -10,7 +10,7 @@ from gpuscan import Action, Gpu, Profile, check, fail, warn
     aliases=["power.limit_is_expected"],
 )
 def test_limit(gpu: Gpu, profile: Profile) -> None:
-    """The power limit in force is the one that the profile expects."""
+    """The power limit is the one the profile expects."""
     limit, expected = gpu.power.limit_w, profile.gpu.power_limit_w
     if limit != expected:
         fail(
@@ -27,11 +27,11 @@ def test_limit(gpu: Gpu, profile: Profile) -> None:
     aliases=["power.limit_is_not_lowered"],
 )
 def test_limit_lowered(gpu: Gpu) -> None:
-    """The power limit in force is not below the GPU's default."""
+    """The power limit is not below the GPU's default."""
     limit, default = gpu.power.limit_w, gpu.power.default_limit_w
     if limit < default:
         warn(
-            f"the power limit is lowered to {limit:g} W from {default:g} W",
+            f"the power limit is {limit:g} W, below the default of {default:g} W",
             observed=limit,
             expected=default,
         )
@@ -40,19 +40,20 @@ def test_limit_lowered(gpu: Gpu) -> None:
 @check(
     action=Action.INSPECT,
     needs=("driver.gpu_access", "thermal.hardware_slowdown"),
-    source="NVML performance policies: board limit, reliability and thermal; the power policy is normal under load",
+    source="NVML performance policies: board limit, reliability and thermal; the power policy is "
+    "normal under load",
     impact="performance",
     jobs=True,
     aliases=["power.no_throttle_time_is_added"],
 )
 def test_throttle_time(gpu: Gpu) -> None:
-    """No clock was held down by heat, the board's limit or reliability while the scan ran."""
+    """Neither heat, the board limit nor reliability throttled the GPU during the scan."""
     throttled = gpu.throttled
     grown = {
         "heat": throttled.thermal_ns.growth,
-        "the board's limit": throttled.board_limit_ns.growth,
+        "the board limit": throttled.board_limit_ns.growth,
         "reliability": throttled.reliability_ns.growth,
     }
-    told = [f"{why} ({ns / 1e6:.0f} ms)" for why, ns in grown.items() if ns > 0]
-    if told:
-        warn(f"the clocks were held down within the scan by {', '.join(told)}", observed=told)
+    causes = [f"{why} ({ns / 1e6:.0f} ms)" for why, ns in grown.items() if ns > 0]
+    if causes:
+        warn(f"throttled during the scan by {', '.join(causes)}", observed=causes)

@@ -1,14 +1,14 @@
-"""Recovery: the driver's own word on what a GPU needs (NVML field 230, driver R565 and newer)."""
+"""Recovery: the action that the driver itself requests for a GPU (NVML field 230, R565+)."""
 
 from gpuscan import Action, Gpu, check, fail, warn
 from gpuscan.model.outcome import RECOVERY_ACTIONS
 
-WORDS = {
+REQUESTS = {
     1: "GPU reset",
     2: "node reboot",
-    3: "drain of its peer-to-peer traffic",
+    3: "drain peer-to-peer traffic",
     4: "drain and reset",
-    5: "recovery of the IMEX domain",
+    5: "IMEX domain recovery",
     6: "bus reset",
     7: "system reboot",
 }
@@ -22,16 +22,15 @@ WORDS = {
     aliases=["recovery.no_action_is_wanted"],
 )
 def test_action(gpu: Gpu) -> None:
-    """The driver asks for no recovery action.
+    """The driver requests no recovery action.
 
-    It is set with every counter at 0, too: a GPU that Xid 95 has put out of use shows nothing
-    else.
+    It may request one while every error counter is 0: after an Xid 95 nothing else may show.
     """
-    wanted = gpu.recovery_action
-    if not wanted:
+    requested = gpu.recovery_action
+    if not requested:
         return
-    action = RECOVERY_ACTIONS.get(wanted, Action.INVESTIGATE)
-    words = f"the driver asks for a {WORDS.get(wanted, f'recovery action {wanted}, unknown to this gpuscan')}"
-    # Drain P2P is no fault of the GPU by itself; DCGM warns of it, too.
-    say = warn if wanted == 3 else fail
-    say(words, action=action, observed=wanted, expected=0)
+    action = RECOVERY_ACTIONS.get(requested, Action.INVESTIGATE)
+    request = REQUESTS.get(requested, f"action {requested}, which this gpuscan does not know")
+    # A request to drain P2P is not in itself a fault of the GPU; DCGM only warns as well.
+    say = warn if requested == 3 else fail
+    say(f"the driver requests: {request}", action=action, observed=requested, expected=0)

@@ -1,14 +1,15 @@
-"""Services: where a text tells of NVIDIA's, none has failed."""
+"""Services: those that the GPUs and their network need are running."""
 
 from gpuscan import Action, Service, check, fail, warn
 
 OURS = {
-    "nvidia-fabricmanager": "without it NVSwitches carry nothing and CUDA answers error 802: reset the GPUs, start it",
-    "nvidia-persistenced": "it keeps the driver's state between programs",
-    "nvidia-imex": "it shares memory across nodes of one NVLink domain",
-    "nvidia-dcgm": "it watches the GPUs",
-    "openibd": "it loads the drivers of the InfiniBand adapters",
-    "opensm": "it is the subnet manager of this InfiniBand network",
+    "nvidia-fabricmanager": "without it NVSwitches carry no traffic and CUDA returns error 802: "
+    "reset the GPUs, then start it",
+    "nvidia-persistenced": "it keeps the driver initialised between programs",
+    "nvidia-imex": "it shares memory between the nodes of an NVLink domain",
+    "nvidia-dcgm": "it monitors the GPUs",
+    "openibd": "it loads the HCA drivers",
+    "opensm": "it is the InfiniBand subnet manager",
 }
 DOWN = ("failed", "activating")
 
@@ -20,10 +21,10 @@ DOWN = ("failed", "activating")
     aliases=["service.runs"],
 )
 def test_state(service: Service) -> None:
-    """The service runs, if it is one that the GPUs or their network need.
+    """The service is running, if the GPUs or their network need it.
 
-    One that is only inactive may not be wanted here: a node without NVSwitches needs no Fabric
-    Manager.
+    An inactive service only warns, since it may not be needed here: a node without NVSwitches needs
+    no Fabric Manager.
     """
     if service.active not in (*DOWN, "inactive"):
         return

@@ -1,13 +1,13 @@
-"""After a swap: the named part is another and no other is, it fits, it is not worn, and the old
-fault went with the old part.
+"""After a swap: the named part was replaced and no other was, the new part fits, and the old fault
+is gone.
 """
 
 from gpuscan import Action, Change, Profile, check, fail, read, warn
 
 PARTS = ("gpu", "nic", "disk")
-NOUNS = {"gpu": "GPU", "nic": "adapter", "disk": "disk"}
+NOUNS = {"gpu": "GPU", "nic": "NIC", "disk": "disk"}
 PROVEN = "swap.missing_part"
-POLICY = "gpuscan: what was not named must be what it was, or the wrong part was pulled"
+POLICY = "gpuscan: a part that was not named must not change, or the wrong one was pulled"
 PROFILED = {
     "ECC": "ecc",
     "MIG": "mig",
@@ -21,23 +21,24 @@ CORRECTED = "rows remapped for correctable errors"
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="a part that was there before the work and is not after it is not seated, not powered or dead",
+    source="a part that was there before the work and is not after it is unseated, unpowered or dead",
     impact="capacity",
     shared=False,
     kinds=PARTS,
     aliases=["swap.no_part_is_missing"],
 )
 def test_missing_part(change: Change) -> None:
-    """Every part that was there before is there, or another in its place."""
+    """Every slot that held a part before the swap still holds one."""
     if change.what != "missing":
         return
     if change.moved_to:
         fail(
-            f"the slot is empty: its {NOUNS[change.kind]} ({change.identity_before}) is now in {change.moved_to}"
+            f"the slot is empty: its {NOUNS[change.kind]} ({change.identity_before}) is now in "
+            f"{change.moved_to}"
         )
     else:
         fail(
-            f"no {NOUNS[change.kind]} is here after the swap; before it was {change.identity_before}",
+            f"no {NOUNS[change.kind]} found after the swap, was {change.identity_before}",
             observed="missing",
         )
 
@@ -51,20 +52,19 @@ def test_missing_part(change: Change) -> None:
     aliases=["swap.the_named_part_changed"],
 )
 def test_named_part(change: Change) -> None:
-    """The part that was to be replaced is another part."""
+    """The part that was to be replaced has been replaced."""
     if change.what in ("replaced", "added") or not change.expected:
         return
+    noun = NOUNS[change.kind]
     if change.what == "moved":
-        where = change.moved_from
         fail(
-            f"the {NOUNS[change.kind]} was to be a new one and is that of {where} ({change.identity}){_exchange(change)}"
+            f"expected a new {noun} in {change.label} but found the one from {change.moved_from} "
+            f"({change.identity}){_exchange(change)}"
         )
     else:
-        told = (
-            f"the {NOUNS[change.kind]} was to be replaced and is the one it was ({change.identity})"
-        )
         fail(
-            f"{told}: was another one pulled, or none?",
+            f"the {noun} was not replaced, it is still {change.identity}: was another one pulled, "
+            "or none?",
             observed=change.identity,
             expected="another part",
         )
@@ -79,22 +79,26 @@ def test_named_part(change: Change) -> None:
     aliases=["swap.no_other_part_changed"],
 )
 def test_other_parts(change: Change) -> None:
-    """A part that nobody was to replace is the one it was."""
+    """A part that was not to be replaced is still the same one."""
     if change.what == "same" or change.expected or change.allowed:
         return
     noun = NOUNS[change.kind]
     if change.everywhere:
         fail(
-            "every GPU is another one: if the baseboard or the tray was replaced, --expect baseboard or tray says so"
+            "every GPU has been replaced: if the baseboard or the tray was, use --expect baseboard "
+            "or --expect tray"
         )
     elif change.what == "moved":
-        told = f"the {noun} of {change.moved_from} is here ({change.identity}){_exchange(change)}"
-        fail(f"{told}; before it was {change.identity_before}")
+        fail(
+            f"unexpected {noun}: {change.identity} from {change.moved_from}, was "
+            f"{change.identity_before}{_exchange(change)}"
+        )
     elif change.what == "added":
-        fail(f"a {noun} is here that was not before ({change.identity})")
+        fail(f"unexpected {noun} in a slot that was empty: {change.identity}")
     elif change.what == "replaced":
         fail(
-            f"another {noun} is here than before, and nobody named it: {change.identity}, before {change.identity_before}",
+            f"unexpected {noun}: {change.identity}, was {change.identity_before} (not listed with "
+            "--expect)",
             observed=change.identity,
             expected=change.identity_before,
         )
@@ -102,28 +106,29 @@ def test_other_parts(change: Change) -> None:
 
 def _exchange(change: Change) -> str:
     both = change.moved_to and change.moved_to == change.moved_from
-    return f": the two {NOUNS[change.kind]}s are exchanged" if both else ""
+    return f": the two {NOUNS[change.kind]}s were swapped" if both else ""
 
 
 @check(
     action=Action.FIX_CONFIG,
     needs=(PROVEN, "driver.vbios", "infiniband.firmware"),
-    source="NVIDIA and server vendors release firmware as one bundle for all GPUs of a board",
+    source="NVIDIA and server vendors release firmware in one bundle for all GPUs of a board",
     impact="performance",
     shared=False,
     kinds=(*PARTS, "firmware"),
     aliases=["swap.firmware_fits"],
 )
 def test_firmware(change: Change) -> None:
-    """The new part carries the firmware that its siblings carry: VBIOS, InfoROM, GSP firmware, the adapter's.
+    """The new part has the same firmware as its siblings.
 
-    The InfoROM is written at the factory and cannot be brought to another version with the driver's tools, so it only warns.
+    Compared are VBIOS, InfoROM, GSP firmware and NIC firmware. The InfoROM is written at the
+    factory and cannot be updated with the driver's tools, so a difference there only warns.
     """
     for one, value in read(change.versions, "value"):
         if value != one.usual:
             say = warn if one.label == "InfoROM" else fail
             say(
-                f"{one.label} {value}, where {one.whose} {one.usual}",
+                f"{one.label} {value}, but {one.whose} {one.usual}",
                 observed=value,
                 expected=one.usual,
             )
@@ -132,16 +137,17 @@ def test_firmware(change: Change) -> None:
 @check(
     action=Action.FIX_CONFIG,
     needs=PROVEN,
-    source="a PSID or part number names the board and the firmware that fits it",
+    source="a PSID or part number identifies the board and the firmware that fits it",
     impact="performance",
     shared=False,
     kinds=PARTS,
     aliases=["swap.is_of_the_same_kind"],
 )
 def test_part_kind(change: Change) -> None:
-    """The new part is of the kind that belongs here: part number, PSID, model, and what the list of expected parts says.
+    """The new part is of the kind that belongs in this slot.
 
-    A GPU's part number ends in its revision, and GPUs of several revisions work side by side.
+    Compared are part number, PSID and model, and the list of expected parts. A GPU's part number
+    ends in its revision, and GPUs of different revisions work side by side.
     """
     for one, value in read(change.marks, "value"):
         if value.lower() == one.usual.lower():
@@ -151,7 +157,7 @@ def test_part_kind(change: Change) -> None:
         )
         say = warn if revision and change.kind == "gpu" and "list" not in one.whose else fail
         say(
-            f"{one.label} {value}, where {one.whose} {one.usual}",
+            f"{one.label} {value}, but {one.whose} {one.usual}",
             observed=value,
             expected=one.usual,
         )
@@ -160,26 +166,29 @@ def test_part_kind(change: Change) -> None:
 @check(
     action=Action.INSPECT,
     needs=PROVEN,
-    source="NVIDIA GPU memory error management: these counts are kept in the GPU over its life, and a new one has none",
+    source="NVIDIA GPU memory error management: a GPU keeps these counts for life, a new one has none",
     impact="correctness",
     shared=False,
     kinds=("gpu",),
     aliases=["swap.new_card_is_not_worn"],
 )
 def test_wear(change: Change) -> None:
-    """A GPU that is new here has no uncorrectable errors, remapped rows or retired pages in its life so far."""
+    """A newly installed GPU has no memory errors in its lifetime counters.
+
+    Counted are uncorrectable errors, remapped rows and retired pages.
+    """
     counts = [(one.label, value) for one, value in read(change.wear, "value") if value]
     heavy = [f"{value} {label}" for label, value in counts if label != CORRECTED]
     if heavy:
         fail(
-            f"the GPU is not new: {', '.join(heavy)} in its life",
+            f"the GPU is not new: {', '.join(heavy)} in its lifetime",
             observed=dict(counts),
             expected=0,
         )
     for label, value in counts:
         if label == CORRECTED:
             warn(
-                f"{label} in the GPU's life: {value}",
+                f"{label} in the GPU's lifetime: {value}",
                 action=Action.MONITOR,
                 observed=value,
                 expected=0,
@@ -189,13 +198,13 @@ def test_wear(change: Change) -> None:
 @check(
     action=Action.REPLACE,
     needs=PROVEN,
-    source="the list that --known-bad names",
+    source="the list given with --known-bad",
     shared=False,
     kinds=PARTS,
     aliases=["swap.is_not_known_to_be_bad"],
 )
 def test_known_bad(change: Change) -> None:
-    """The part is not on the list of those that are known to be bad."""
+    """The part is not on the list of known bad parts."""
     if change.known_bad:
         fail(
             f"the {NOUNS[change.kind]} is on the list of known bad parts ({change.identity})",
@@ -206,16 +215,17 @@ def test_known_bad(change: Change) -> None:
 @check(
     action=Action.FIX_CONFIG,
     needs=PROVEN,
-    source="ECC, MIG and port settings are stored in the part; persistence and power limit are set anew by a service",
+    source="ECC, MIG and port settings are stored in the part; a service sets persistence and power",
     impact="performance",
     shared=False,
     kinds=("gpu", "cable"),
     aliases=["swap.settings_are_back"],
 )
 def test_settings(change: Change, profile: Profile) -> None:
-    """What is set in the part or its port is set as before: ECC, MIG, persistence, compute mode, power limit, link layer, MTU.
+    """The part and its port have the same settings as before.
 
-    What the profile says of a setting is judged by the check of that setting.
+    Compared are ECC, MIG, persistence, compute mode and power limit, and a port's link layer and
+    MTU. A setting that the profile fixes is left to that setting's own check.
     """
     for one, value in read(change.settings, "value"):
         if value != one.usual and profile.gpu.get(PROFILED.get(one.label, "")) is None:
@@ -229,18 +239,18 @@ def test_settings(change: Change, profile: Profile) -> None:
 @check(
     action=Action.INSPECT,
     needs=("infiniband.port_state", "infiniband.port_rate"),
-    source="a rate below the former one comes from the cable, the transceiver or the wrong port of the switch",
+    source="a lower rate than before: the cable, the transceiver or the wrong switch port",
     impact="performance",
     shared=False,
     kinds=("cable",),
     aliases=["swap.port_has_its_former_rate"],
 )
 def test_port_rate(change: Change) -> None:
-    """The port's link runs at the rate that it had before, or above."""
+    """The port's link runs at least at the rate it had before."""
     for one, value in read(change.rate, "value"):
         if value < one.usual:
             fail(
-                f"the port runs at {value:g} Gb/s, before at {one.usual:g} Gb/s",
+                f"the port runs at {value:g} Gb/s, was {one.usual:g} Gb/s",
                 observed=value,
                 expected=one.usual,
             )
@@ -248,50 +258,48 @@ def test_port_rate(change: Change) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    source="rails are cabled to their own switches: a crossed cable works and slows every collective",
+    source="each rail has its own switches: a crossed cable works but slows down every collective",
     impact="performance",
     shared=False,
     kinds=("cable",),
     aliases=["swap.cable_leads_where_it_did"],
 )
 def test_cable(change: Change) -> None:
-    """The cable's far end is the one it was."""
-    now, was = (
-        words.removeprefix("far end ") for words in (change.identity, change.identity_before)
-    )
+    """The cable leads to the same far end as before."""
+    now, was = (text.removeprefix("far end ") for text in (change.identity, change.identity_before))
     if change.what == "moved":
         crossed = change.moved_from == change.moved_to
-        pair = (
+        where = (
             f": the cables of {change.label} and {change.moved_from} are crossed"
             if crossed
-            else f", that of {change.moved_from}"
+            else f", the former far end of {change.moved_from}"
         )
-        fail(f"the cable leads to {now}{pair}", observed=now, expected=was)
+        fail(f"the cable now leads to {now}{where}", observed=now, expected=was)
     elif change.what == "replaced":
-        fail(f"the cable leads to {now}, before to {was}", observed=now, expected=was)
+        fail(f"the cable now leads to {now}, was {was}", observed=now, expected=was)
 
 
 @check(
     action=Action.INSPECT,
-    source="a fault that outlives its part is not the part's: the slot, the baseboard, the cable or its power",
+    source="a fault that outlives its part lies in the slot, the baseboard, the cable or the power",
     shared=False,
     kinds=(*PARTS, "cable"),
     aliases=["swap.the_old_fault_is_gone"],
 )
 def test_old_fault(change: Change) -> None:
-    """What was wrong with the part that was here is not wrong with the one that is here now."""
+    """The fault that the previous part had is gone."""
     if not change.faults_left:
         return
     if not (change.kind == "cable" or change.new):
-        return  # nothing is new here, and the fault itself is told
+        return  # nothing is new here, and the fault has its own finding
     for fault in change.faults_left:
-        named = {
-            "nic": "the slot, the riser or the cable",
-            "cable": "the adapter, the transceiver or the switch's port",
+        suspects = {
+            "nic": "the slot, the riser and the cable",
+            "cable": "the NIC, the transceiver and the switch port",
         }
-        where = named.get(change.kind, "the slot, the baseboard or a cable")
+        where = suspects.get(change.kind, "the slot, the baseboard and the cables")
         fail(
-            f"the same fault as before the swap ({fault}): it is not the part, look at {where}",
+            f"same fault as before the swap ({fault}): the part is not the cause, check {where}",
             observed=fault,
         )
 
@@ -299,52 +307,55 @@ def test_old_fault(change: Change) -> None:
 @check(
     action=Action.INVESTIGATE,
     needs="driver.gpu_access",
-    source="NVIDIA GPU memory error management: these counts are kept in the InfoROM over the GPU's life",
+    source="NVIDIA GPU memory error management: the InfoROM keeps these counts for life",
     impact="correctness",
     shared=False,
     kinds=("gpu",),
     aliases=["swap.lifetime_counts_did_not_fall"],
 )
 def test_lifetime_counts(change: Change) -> None:
-    """The counts that a GPU keeps over its life are not below what they were."""
+    """The GPU's lifetime counters have not decreased."""
     fallen = [
         f"{one.label} {one.usual} -> {value}"
         for one, value in read(change.counters, "value")
         if value < one.usual
     ]
     if fallen:
-        told = f"the GPU kept its serial number and lost its history: {', '.join(fallen)}"
-        fail(f"{told}; was its InfoROM written anew, or its serial number copied?", observed=fallen)
+        fail(
+            f"same serial number, but lifetime counters decreased: {', '.join(fallen)}; was the "
+            "InfoROM rewritten, or the serial number copied?",
+            observed=fallen,
+        )
 
 
 @check(
     action=Action.MONITOR,
-    source="names are given by people, parts are not",
+    source="a hostname is assigned, a serial number is built in",
     impact="none",
     kinds=("node",),
     aliases=["swap.node_keeps_its_name"],
 )
 def test_hostname(change: Change) -> None:
-    """The node is called as before."""
+    """The node has the same hostname as before."""
     for one, value in read(change.marks, "value"):
         if value != one.usual:
-            known = "" if change.allowed else "; it is the same machine by its serial numbers"
-            warn(f"the node was renamed: {value}, before {one.usual}{known}", observed=value)
+            known = "" if change.allowed else "; by its serial numbers it is the same machine"
+            warn(f"the node was renamed from {one.usual} to {value}{known}", observed=value)
 
 
 @check(
     action=Action.MONITOR,
-    source="a BIOS resets its settings when it is written",
+    source="a BIOS update may reset the BIOS settings",
     impact="performance",
     kinds=("node",),
     aliases=["swap.bios_is_the_one_it_was"],
 )
 def test_bios(change: Change) -> None:
-    """The node's BIOS is of the version that it was."""
+    """The node has the same BIOS version as before."""
     for one, value in read(change.versions, "value"):
         if value != one.usual and not change.allowed:
             warn(
-                f"{one.label} {value}, before {one.usual}: compare its settings",
+                f"{one.label} {value}, was {one.usual}: compare the BIOS settings",
                 observed=value,
                 expected=one.usual,
             )

@@ -1,4 +1,4 @@
-"""Heat and power: no GPU is slowed down by its own protection or by the server's power brake."""
+"""Temperature: no GPU is too hot, and neither heat nor the power brake slows it down."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
@@ -16,10 +16,11 @@ SOURCE = (
     aliases=["thermal.no_hardware_slowdown"],
 )
 def test_hardware_slowdown(gpu: Gpu) -> None:
-    """The GPU is not slowed down by its temperature."""
+    """No hardware thermal slowdown is active."""
     if gpu.clock_reasons.hw_thermal:
         fail(
-            f"hardware thermal slowdown{_warmth(gpu)}: airflow, heat sink or cold plate",
+            f"hardware thermal slowdown is active{_temperature(gpu)}: check airflow, heat sink and "
+            "cold plate",
             observed="hw_thermal",
         )
 
@@ -33,10 +34,10 @@ def test_hardware_slowdown(gpu: Gpu) -> None:
     aliases=["thermal.no_power_brake"],
 )
 def test_power_brake(gpu: Gpu) -> None:
-    """The server's power brake is not on."""
+    """The server's power brake is not active."""
     if gpu.clock_reasons.power_brake:
         fail(
-            "the power brake is on: power supplies, power cabling or the rack's limit",
+            "the power brake is active: check power supplies, power cabling and the rack's limit",
             observed="power_brake",
         )
 
@@ -50,11 +51,11 @@ def test_power_brake(gpu: Gpu) -> None:
     aliases=["thermal.core_is_below_its_limit"],
 )
 def test_core_temperature(gpu: Gpu) -> None:
-    """The core is cooler than the temperature at which the GPU slows itself down."""
+    """The GPU core is below its slowdown temperature."""
     now, limit = gpu.temperature.core_c, gpu.temperature.slowdown_c
     if now >= limit:
         fail(
-            f"the core is at {now} °C, the GPU slows down at {limit}",
+            f"the GPU core is at {now} °C, its slowdown temperature is {limit} °C",
             observed=now,
             expected=f"<{limit}",
         )
@@ -69,10 +70,14 @@ def test_core_temperature(gpu: Gpu) -> None:
     aliases=["thermal.memory_is_below_its_limit"],
 )
 def test_memory_temperature(gpu: Gpu) -> None:
-    """The memory is cooler than the highest temperature that it is made for."""
+    """The GPU memory is below its maximum operating temperature."""
     now, limit = gpu.temperature.memory_c, gpu.temperature.memory_max_c
     if now >= limit:
-        fail(f"the memory is at {now} °C, its limit is {limit}", observed=now, expected=f"<{limit}")
+        fail(
+            f"the GPU memory is at {now} °C, its maximum is {limit} °C",
+            observed=now,
+            expected=f"<{limit}",
+        )
 
 
 @check(
@@ -83,18 +88,19 @@ def test_memory_temperature(gpu: Gpu) -> None:
     aliases=["thermal.cards_are_alike_warm"],
 )
 def test_temperature_spread(node: Node, profile: Profile) -> None:
-    """No GPU is much warmer than the coolest: one that stands out sits badly on its heat sink or in its air.
+    """No GPU is much warmer than the coolest one.
 
-    The limit is an estimate of ours for idle GPUs, so it only warns.
+    An outlier points to poor contact with its heat sink or to poor airflow. The limit is an
+    estimate for idle GPUs, so it only warns.
     """
     limit = profile.limits.temperature_spread_c
     warm = read(node.gpus, "temperature.core_c")
     coolest = min((now for _, now in warm), default=0)
     hot = [(gpu, now) for gpu, now in warm if now - coolest > limit]
     if hot:
-        told = ", ".join(f"{gpu.label} {now}" for gpu, now in hot)
+        which = ", ".join(f"{gpu.label} {now} °C" for gpu, now in hot)
         warn(
-            f"warmer than the coolest GPU ({coolest} °C) by more than {limit} °C: {told}",
+            f"more than {limit} °C warmer than the coolest GPU ({coolest} °C): {which}",
             culprits=[gpu for gpu, _ in hot],
         )
 
@@ -107,14 +113,14 @@ def test_temperature_spread(node: Node, profile: Profile) -> None:
     aliases=["thermal.no_software_slowdown"],
 )
 def test_software_slowdown(gpu: Gpu) -> None:
-    """The driver does not slow the GPU down for its temperature."""
+    """No software thermal slowdown is active."""
     if gpu.clock_reasons.sw_thermal:
         warn(
-            f"software thermal slowdown{_warmth(gpu)}: the room or the airflow",
+            f"software thermal slowdown is active{_temperature(gpu)}: check room and airflow",
             observed="sw_thermal",
         )
 
 
-def _warmth(gpu: Gpu) -> str:
-    """Tell the temperature where it was read: the slowdown is a fault without it, too."""
+def _temperature(gpu: Gpu) -> str:
+    """Return ` at 87 °C`, or nothing if unread: the slowdown is a fault either way."""
     return "".join(f" at {now} °C" for _, now in read([gpu], "temperature.core_c"))

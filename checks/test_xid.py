@@ -1,5 +1,5 @@
-"""Xid and SXid: what the driver logged in this boot, judged by its code and text, its company, and
-the GPU's state.
+"""Xid and SXid: what the driver logged in this boot, judged by its code and text, the events around
+it, and the state of the GPU.
 """
 
 from typing import Any
@@ -26,12 +26,12 @@ from gpuscan.model.outcome import TO_REPLACE
     aliases=["xid.no_fault_is_logged"],
 )
 def test_faults(incident: Incident) -> None:
-    """The driver logged no Xid or SXid in this boot that asks for anything.
+    """The driver logged no Xid or SXid in this boot that needs action.
 
-    State decides where it can be read: where the driver maps a code to a recovery action and wants
-    none now, the event is history; where it does not, the event stays until a reset or a boot is
-    seen after it. Programs' faults only warn. A code that nobody lists, or for which NVIDIA wants
-    to be asked, drains a node only when it is back.
+    The present state decides where it can be read. If the driver maps a code to a recovery action
+    and requests none now, the event is history; if it does not map the code, the event counts until
+    a later reset or boot. Application faults only warn. An undocumented code, or one for which
+    NVIDIA asks to be contacted, drains a node only when it recurs.
     """
     action = Action(incident.action)
     if action is Action.NONE:
@@ -46,15 +46,15 @@ def test_faults(incident: Incident) -> None:
         warn(message, action=action, **details)
     elif incident.ended:
         warn(
-            f"{message}; history, as {incident.ended} came after it",
+            f"{message}; history, followed by {incident.ended}",
             action=Action.MONITOR,
             **details,
         )
     elif action is Action.INVESTIGATE and not incident.because:
-        what = "NVIDIA wants to be asked about it" if incident.listed else "nobody lists this code"
+        what = "contact NVIDIA about this code" if incident.listed else "this code is undocumented"
         if incident.times == 1 and incident.clean != "no":
             warn(
-                f"{message}; once, and {what}: open a ticket with nvidia-bug-report.sh",
+                f"{message}; seen once, {what}: open a ticket with nvidia-bug-report.sh",
                 action=Action.MONITOR,
                 **details,
             )
@@ -66,7 +66,7 @@ def test_faults(incident: Incident) -> None:
             )
     elif _is_history(incident):
         warn(
-            f"{message}; history, as the driver wants no recovery of the GPU now",
+            f"{message}; history, since the driver requests no recovery action now",
             action=Action.MONITOR,
             **details,
         )
@@ -76,18 +76,14 @@ def test_faults(incident: Incident) -> None:
 
 def _is_history(incident: Incident) -> bool:
     return incident.state == "mapped" and [
-        wanted for _, wanted in read([incident], "recovery_action")
+        requested for _, requested in read([incident], "recovery_action")
     ] == [0]
 
 
 @check(action=Action.MONITOR, aliases=["xid.log_covers_this_boot"])
 def test_log_coverage(node: Node) -> None:
-    """The kernel log reaches back to the start of this boot."""
+    """The kernel log covers the whole of this boot."""
     if not node.kernel_log.whole:
         since_s = [seconds for _, seconds in read([node.kernel_log], "covered_from_s")]
-        told = (
-            f"begins {since_s[0]:.0f} s after boot"
-            if since_s
-            else "does not hold the beginning of a boot"
-        )
-        warn(f"the kernel log {told}: what came before is not known")
+        gap = f"starts {since_s[0]:.0f} s after boot" if since_s else "does not include a boot"
+        warn(f"the kernel log {gap}: earlier events are unknown")
