@@ -73,7 +73,7 @@ def test_port_rate(port: Port, profile: Profile) -> None:
         # A port without a link shows its lowest rate, which is no reason to open the node.
         action = Action.INSPECT if port.state == "ACTIVE" else Action.FIX_CONFIG
         fail(
-            f"the port runs at {rate:g} Gb/s, the profile expects {expected:g}",
+            f"the port runs at {rate:g} Gb/s, the profile expects {expected:g} Gb/s",
             action=action,
             observed=rate,
             expected=expected,

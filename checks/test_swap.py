@@ -21,7 +21,7 @@ CORRECTED = "rows remapped for correctable errors"
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="a part that was there before the work and is not after it is unseated, unpowered or dead",
+    source="a part that is gone after the work is unseated, unpowered or dead",
     impact="capacity",
     shared=False,
     kinds=PARTS,
@@ -38,7 +38,7 @@ def test_missing_part(change: Change) -> None:
         )
     else:
         fail(
-            f"no {NOUNS[change.kind]} found after the swap, was {change.identity_before}",
+            f"no {NOUNS[change.kind]} found after the swap (was {change.identity_before})",
             observed="missing",
         )
 
@@ -166,7 +166,7 @@ def test_part_kind(change: Change) -> None:
 @check(
     action=Action.INSPECT,
     needs=PROVEN,
-    source="NVIDIA GPU memory error management: a GPU keeps these counts for life, a new one has none",
+    source="NVIDIA GPU memory error management: lifetime counts; a new GPU has none",
     impact="correctness",
     shared=False,
     kinds=("gpu",),
@@ -215,7 +215,7 @@ def test_known_bad(change: Change) -> None:
 @check(
     action=Action.FIX_CONFIG,
     needs=PROVEN,
-    source="ECC, MIG and port settings are stored in the part; a service sets persistence and power",
+    source="the part stores ECC, MIG and port settings; a service sets persistence and power",
     impact="performance",
     shared=False,
     kinds=("gpu", "cable"),

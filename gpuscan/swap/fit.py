@@ -11,13 +11,13 @@ NOTHING = Unread("", "not-supported", "this kind of part has no such property")
 
 SIBLINGS_HAVE = {
     "gpu": "the other GPUs have",
-    "nic": "the other adapters have",
+    "nic": "the other NICs have",
     "disk": "the other disks have",
 }
 FORMER_HAD = {
-    "gpu": "the former GPU had",
-    "nic": "the former adapter had",
-    "disk": "the former disk had",
+    "gpu": "the previous GPU had",
+    "nic": "the previous NIC had",
+    "disk": "the previous disk had",
 }
 
 

@@ -61,26 +61,28 @@ def test_only_a_gpu_s_own_flags_are_never_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "severity", "action", "words"),
+    ("requested", "severity", "action", "wording"),
     [
         (1, Status.FAIL, Action.RESET_GPU, "GPU reset"),
         (2, Status.FAIL, Action.REBOOT, "node reboot"),
-        (3, Status.WARN, Action.MONITOR, "drain of its peer-to-peer traffic"),
+        (3, Status.WARN, Action.MONITOR, "drain peer-to-peer traffic"),
         (4, Status.FAIL, Action.RESET_GPU, "drain and reset"),
-        (5, Status.FAIL, Action.FIX_CONFIG, "recovery of the IMEX domain"),
+        (5, Status.FAIL, Action.FIX_CONFIG, "IMEX domain recovery"),
         (6, Status.FAIL, Action.RESET_GPU, "bus reset"),
         (7, Status.FAIL, Action.POWER_CYCLE, "system reboot"),
-        (8, Status.FAIL, Action.INVESTIGATE, "recovery action 8, unknown to this gpuscan"),
+        (8, Status.FAIL, Action.INVESTIGATE, "action 8, which this gpuscan does not know"),
     ],
 )
-def test_the_driver_s_own_word(wanted: int, severity: Status, action: Action, words: str) -> None:
-    finding = said("recovery.action", changed(recovery_action=wanted))
+def test_the_driver_requests_a_recovery_action(
+    requested: int, severity: Status, action: Action, wording: str
+) -> None:
+    finding = said("recovery.action", changed(recovery_action=requested))
     assert (finding.severity, finding.action, finding.message) == (
         severity,
         action,
-        f"the driver asks for a {words}",
+        f"the driver requests: {wording}",
     )
-    assert (finding.observed, finding.expected) == (wanted, 0)
+    assert (finding.observed, finding.expected) == (requested, 0)
 
 
 def test_memory() -> None:
@@ -100,7 +102,7 @@ def test_memory() -> None:
     )
     errors = demo_node().gpus[1].ecc_errors._replace(uncorrected_volatile=3)
     ecc = said("memory.uncorrectable_ecc", changed(ecc_errors=errors))
-    assert ecc.message == "3 uncorrectable ECC errors since the driver was loaded"
+    assert ecc.message == "uncorrectable ECC errors since the driver was loaded: 3"
     assert (ecc.observed, ecc.expected) == (3, 0)
 
 
@@ -172,7 +174,7 @@ def test_a_driver_that_hangs_names_the_gpus_that_made_it() -> None:
 
 def test_an_empty_slot_is_named_as_the_board_names_it() -> None:
     """And a full one is not; a list of slots has no such names."""
-    for slots, told in (
+    for slots, names in (
         ({"SXM8": "GPU 5", "SXM9": "GPU 9"}, "SXM9 (GPU 9)"),
         (["SXM8", "SXM9"], "SXM9"),
     ):
@@ -182,6 +184,6 @@ def test_an_empty_slot_is_named_as_the_board_names_it() -> None:
         )
         (finding,) = the(judged(bundled(), demo_node(), profile), "inventory.slots").findings
         assert (finding.message, finding.expected) == (
-            f"no GPU answers in {told}",
+            f"no GPU responds in {names}",
             ["SXM8", "SXM9"],
         )

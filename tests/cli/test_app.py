@@ -299,7 +299,7 @@ def test_quiet_is_one_line_and_verbose_shows_what_passed(call: Call) -> None:
     assert call("run", "--replay", "demo-broken", "-q").out.count("\n") == 1
     plain, verbose = call("run", "--replay", "demo"), call("run", "--replay", "demo", "-v")
     assert "pass " not in plain.out.replace("Verdict: pass", "")
-    assert "pass     gpu SXM[5-8]: The driver can talk to the GPU." in verbose.out
+    assert "pass     gpu SXM[5-8]: The driver can communicate with the GPU." in verbose.out
 
 
 def test_several_files_are_a_line_each_and_json_is_an_array(call: Call) -> None:

@@ -64,7 +64,7 @@ def test_a_quiet_log_is_good_news_and_only_of_a_log(tmp_path: Path, call: Call) 
 
 def test_a_log_without_its_beginning_says_so(tmp_path: Path, call: Call) -> None:
     ended = call("log", str(written(tmp_path, QUIET)))
-    assert (ended.code, "what came before is not known" in ended.out) == (0, True)
+    assert (ended.code, "earlier events are unknown" in ended.out) == (0, True)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -166,7 +166,7 @@ def test_only_the_last_boot_counts_unless_all_are_asked_for(tmp_path: Path, call
     assert call("log", path, "-q").code == 0
     every = call("log", path, "--boot", "all")
     assert every.code == 0
-    assert "history, as a boot came after it" in every.out
+    assert "history, followed by a boot" in every.out
     value = value_of(Path(path))
     assert (value["boots"], [row[0] for row in value["lines"]]) == (2, [3])  # type: ignore[attr-defined]
 

@@ -68,7 +68,7 @@ def test_a_gpu_that_another_driver_holds_is_a_setting(driver: str, answer: Any) 
     assert (report.exit_code, report.verdict) == (20, "software")
     assert list(not_passed(report)["driver.gpu_access"].values()) == ["fail/fix-config"]
     messages = [finding.message for result in report.results for finding in result.findings]
-    assert f"the GPU is bound to {driver}, not to NVIDIA's driver" in messages
+    assert f"the GPU is bound to {driver} instead of the NVIDIA driver" in messages
 
 
 @pytest.mark.parametrize("driver", ["nvidia", ""])

@@ -88,7 +88,7 @@ def test_the_worst_comes_first_and_the_next_action_last() -> None:
 
 def test_the_broken_demo_names_the_part_to_pull() -> None:
     out = said(report("demo-broken"))
-    assert "FAIL     gpu SXM7: a row remap failed" in out
+    assert "FAIL     gpu SXM7: row remapping failed" in out
     assert "         memory.row_remap: replace\n" in out
     assert (
         "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part number 692-2G520-0282-001\n"

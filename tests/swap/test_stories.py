@@ -176,7 +176,7 @@ def test_a_part_in_a_slot_that_was_empty() -> None:
     assert of({**REPLACED, "before": before}).exit_code == 0
     report = of({**REPLACED, "before": before, "expect": []})
     assert findings(report) == {"swap.other_parts[change:SXM6]": "fix-config"}
-    assert "change:SXM6: a GPU is here that was not before (serial 1654000000907)" in sentences(
+    assert "change:SXM6: unexpected GPU in a slot that was empty: serial 1654000000907" in sentences(
         report
     )
 
@@ -202,7 +202,7 @@ def test_a_gpu_that_moved_into_another_slot_is_not_said_to_be_missing() -> None:
         in sentences(report)
     )
     assert (
-        "change:SXM5: the GPU of SXM6 is here (serial 1654000000107); before it was serial 1654000000105"
+        "change:SXM5: unexpected GPU: serial 1654000000107 from SXM6, was serial 1654000000105"
         in sentences(report)
     )
 
@@ -301,7 +301,7 @@ def test_another_inforom_only_warns() -> None:
     report = of({**REPLACED, "after": {"gpus": {"SXM6": {**NEW, "inforom": "G520.0200.00.04"}}}})
     assert report.verdict == "warn"
     assert (
-        "change:SXM6: InfoROM G520.0200.00.04, where the other GPUs have G520.0200.00.05"
+        "change:SXM6: InfoROM G520.0200.00.04, but the other GPUs have G520.0200.00.05"
         in sentences(report)
     )
 
@@ -359,7 +359,7 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
     report = alone({}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.part_kind[change:SXM6]": "fix-config"}
     assert (
-        "change:SXM6: serial 1654000000107, where the list of expected parts says 1654000000907"
+        "change:SXM6: serial 1654000000107, but the list of expected parts says 1654000000907"
         in sentences(report)
     )
     worn = {"gpus": {"SXM6": {**NEW, "rows": [0, 2, 0, 0]}}}
@@ -372,7 +372,7 @@ def test_a_part_of_the_list_that_is_not_there(tmp_path: Path) -> None:
     file = listing(tmp_path, '{"SXM6": "1654000000907"}', "list.json")
     report = alone({"gone": ["SXM6"]}, comparing.SwapOptions(expected_parts=file))
     assert (
-        "change:SXM6: no GPU is here after the swap; before it was serial 1654000000907"
+        "change:SXM6: no GPU found after the swap (was serial 1654000000907)"
         in sentences(report)
     )
     assert report.exit_code == 40
