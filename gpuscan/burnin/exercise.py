@@ -18,7 +18,7 @@ from gpuscan.engine import judging
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.live.scanner import Request, Scanner
 from gpuscan.model import Unread, is_unread
-from gpuscan.recording import Reading, Recording, load, moderate, save
+from gpuscan.recording import Reading, Recording, is_plausible_time, load, save
 
 LEAST_S = 10.0
 AFTER_S = 10.0  # of a deadline that was given: for reading the GPUs once more
@@ -28,17 +28,17 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
     """Burn the node's GPUs in, add what was found to their recording; return the signal that cut
     it short, 0 if none did.
     """
-    scanned_s, began_s = recording.meta.get("duration_s") or 0.0, time.monotonic()
+    scanned_s, began_s = recording.meta.duration_s or 0.0, time.monotonic()
     plan = _planned(machine.wish, recording, wanted)
     if machine.deadline_s is not None:
         left_s = machine.deadline_s - scanned_s
         plan = plan._replace(
             deadline_s=max(min(plan.deadline_s, left_s - min(AFTER_S, left_s / 4)), 1.0)
         )
-    recording.meta["level"] = plan.level
+    recording.meta = recording.meta._replace(level=plan.level)
     recording.widen(["burnin:*", "tail:*"])
     if os.environ.get("GPUSCAN_BURNIN_SCALE"):
-        recording.meta["drill"] = True
+        recording.meta = recording.meta._replace(drill=True)
     recording.add(Reading("burnin:plan()", told(plan), None, time.time()))
     for gpu, why in plan.refused.items():
         recording.add(
@@ -60,15 +60,16 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
     )
     complain(_announced(plan, before))
     if before.spent_s:
-        recording.meta["resumed"] = (
-            f"its first {_minutes(before.spent_s)} were done in a call that began {format_moment(before.began_at)}"
-        )
+        done = _minutes(before.spent_s)
+        began = format_moment(before.began_at)
+        resumed = f"its first {done} were done in a call that began {began}"
+        recording.meta = recording.meta._replace(resumed=resumed)
     loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
     found, stopped = Scanner(
         Request(machine.root, machine.driver_root, plan.deadline_s, load=loads)
     ).finish()
-    recording.meta["engine"] = found.meta.get("engine", {})
-    for reading in found if found.meta.get("engine") is not None else _left_behind(machine.wish):
+    recording.meta = recording.meta._replace(engine=found.meta.engine or {})
+    for reading in found if found.meta.engine is not None else _left_behind(machine.wish):
         recording.add(reading)
     if not stopped:
         keys = tuple(collectors.after_load(recording))
@@ -80,12 +81,13 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
         for reading in anew:
             recording.add(reading._replace(phase="after"))
     if stopped:
-        recording.meta["ended_by_signal"] = stopped
+        recording.meta = recording.meta._replace(ended_by_signal=stopped)
         if machine.wish.checkpoint:
             complain(
                 f"gpuscan: {machine.wish.checkpoint} has what was done: run the same command again to go on"
             )
-    recording.meta["duration_s"] = round(scanned_s + time.monotonic() - began_s, 3)
+    spent_s = round(scanned_s + time.monotonic() - began_s, 3)
+    recording.meta = recording.meta._replace(duration_s=spent_s)
     return stopped
 
 
@@ -106,7 +108,7 @@ def remove_finished_checkpoint(wish: BurnInOptions, recording: Recording) -> Non
     done = (
         END in recording
         and not is_unread(recording.get(END))
-        and "ended_by_signal" not in recording.meta
+        and recording.meta.ended_by_signal is None
     )
     if not done or not os.path.exists(wish.checkpoint):
         return
@@ -212,8 +214,8 @@ def _before(wish: BurnInOptions, mark: Mapping[str, Any]) -> Before:
         return empty
     try:
         kept = load(file)
-        done = kept.meta["checkpoint"]
-        if not (moderate(done["began_at"]) and moderate(done["spent_s"])):
+        done = dict(kept.meta.checkpoint or {})
+        if not (is_plausible_time(done["began_at"]) and is_plausible_time(done["spent_s"])):
             raise ValueError(f"it began at {done['began_at']!r} and took {done['spent_s']!r} s")
         differ = sorted(
             name for name in {*mark, *done["of"]} if mark.get(name) != done["of"].get(name)

@@ -52,7 +52,7 @@ def run(
     finally:  # a reader that went away must cost neither the hold nor the evidence
         remembering.stored(store, report, "live", memory)
         if evidence and report.exit_code >= FAILED:
-            recording.meta |= judging.provenance(recording, plan)
+            recording.meta = recording.meta._replace(**judging.provenance(recording, plan))
             _collected(recording, report, evidence, machine, stopped)
     if trouble and report.exit_code < FAILED:
         raise UsageError(trouble)
@@ -69,7 +69,7 @@ def _kept(recording: Recording, file: str, plan: judging.Plan) -> str:
     """Save a recording before it is judged, and return what went wrong: that must not cost the
     verdict.
     """
-    recording.meta |= judging.provenance(recording, plan)
+    recording.meta = recording.meta._replace(**judging.provenance(recording, plan))
     try:
         save(recording, file)
     except GpuscanError as error:
@@ -171,11 +171,11 @@ def collect(machine: Machine, file: str, *, redact: bool, profile: str, firmware
     if rows:
         bmc.add(recording, rows)
     if profile:
-        recording.meta["profile"] = profile
+        recording.meta = recording.meta._replace(profile=profile)
     if redact:
-        from gpuscan.recording.redaction import redacted
+        from gpuscan.recording import redaction
 
-        recording = redacted(recording)
+        recording = redaction.redact(recording)
     save(recording, file)
     number = sum(1 for _ in recording)
     missed = sum(reading.error is not None for reading in recording)
@@ -241,7 +241,7 @@ def _fit(name: str, recording: Recording) -> Node:
     if wrong:
         what = wrong[0].findings[0].message if wrong[0].findings else wrong[0].reason
         told = f"{wrong[0].check} on {wrong[0].subject}: {what}"
-        at = f" --level {recording.meta['level']}" if "level" in recording.meta else ""
+        at = f" --level {recording.meta.level}" if recording.meta.level is not None else ""
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         see = f"see gpuscan run --profile {chosen.name}{at}"
         raise UsageError(f"{name} is no good node by profile {chosen.name}: {told}{more}; {see}")

@@ -11,7 +11,7 @@ from gpuscan.engine import judging
 from gpuscan.engine.judging import Wanted
 from gpuscan.errors import UsageError
 from gpuscan.kernellog.keeping import reading_value, select_lines
-from gpuscan.recording import Reading, Recording
+from gpuscan.recording import Meta, Reading, Recording
 from gpuscan.state import remembering
 from gpuscan.state.remembering import Memory
 
@@ -42,16 +42,15 @@ def recording(source: "LogFile", *, current: bool = True) -> Recording:
     now_s = time.time()
     name = "stdin" if source.name == "-" else os.path.basename(source.name) or "log"
     at_s = now_s if source.name == "-" else _written_s(source.name, now_s)
-    meta: dict[str, Any] = {
-        "gpuscan_version": __version__,
-        "made_at": round(now_s, 3),
-        "fragment": FRAGMENT,
-    }
     value = reading(source, until_s=at_s, current=current)
-    meta["duration_s"] = round(time.time() - now_s, 3)
-    return Recording(
-        meta, [SCOPE], [Reading(f"log:{name}", value, None, at_s, meta["duration_s"] * 1000)]
+    duration_s = round(time.time() - now_s, 3)
+    meta = Meta(
+        gpuscan_version=__version__,
+        made_at=round(now_s, 3),
+        duration_s=duration_s,
+        fragment=FRAGMENT,
     )
+    return Recording(meta, [SCOPE], [Reading(f"log:{name}", value, None, at_s, duration_s * 1000)])
 
 
 def _written_s(file: str, now_s: float) -> float:

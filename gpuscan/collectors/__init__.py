@@ -57,7 +57,7 @@ def _on_engine(recording: Recording) -> list[str]:
     """Say by what a node's GPUs were exercised, and where nobody knows yet how fast that should
     be.
     """
-    engine = recording.meta.get("engine")
+    engine = recording.meta.engine
     if not isinstance(engine, dict) or not engine:
         return []
     code = str(engine.get("code"))
@@ -67,13 +67,13 @@ def _on_engine(recording: Recording) -> list[str]:
         else "; on such GPUs these kernels have not been timed yet, nor run by their authors"
     )
     return [
-        f"exercised at level {recording.meta.get('level')} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"
+        f"exercised at level {recording.meta.level} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"
     ]
 
 
 def _resumed(recording: Recording) -> list[str]:
     """Say what was not done just now: results from before a repair speak of another state."""
-    resumed = recording.meta.get("resumed")
+    resumed = recording.meta.resumed
     return [f"the burn-in went on from a checkpoint: {resumed}"] if isinstance(resumed, str) else []
 
 
@@ -107,7 +107,7 @@ def node(recording: Recording) -> Node:
 
 
 def _tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
-    if "level" not in recording.meta:
+    if recording.meta.level is None:
         return ()
     from gpuscan.collectors import burnin  # a passive scan has no use for it
 

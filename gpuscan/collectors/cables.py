@@ -24,7 +24,7 @@ CABLE = rf"(?m)^ *{END.format('')} .*? - +{END.format('far_')} +\( '.*' - '(?P<f
 
 def wanted(known: Recording) -> bool:
     """Tell whether this recording sets out to read the far ends."""
-    return known.meta.get("cables") is True
+    return known.meta.cables is True
 
 
 def gid(port: str) -> str:

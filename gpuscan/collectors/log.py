@@ -112,7 +112,7 @@ def _incidents(
 
 def _booted_s(recording: Recording) -> float:
     """Return when the machine was booted (Unix time), 0 where nothing tells."""
-    made_at, uptime = recording.meta.get("made_at"), recording.get("file:/proc/uptime")
+    made_at, uptime = recording.meta.made_at, recording.get("file:/proc/uptime")
     if not isinstance(made_at, (int, float)) or not isinstance(uptime, str) or not uptime.split():
         return 0.0
     try:
@@ -127,7 +127,7 @@ def _found(recording: Recording) -> Found:
         read = [(key, take(recording, key, _file_records)) for key in files]
         told = [(key, found) for key, found in read if not is_unread(found)]
         if told or KMSG not in recording:
-            if "imported" not in recording.meta:
+            if recording.meta.imported is None:
                 told = told[:1]  # of a machine's own logs each tells the same
             if not told:
                 return Found(read[0][1], False, (read[0][0],))

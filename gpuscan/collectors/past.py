@@ -52,7 +52,7 @@ def facts(recording: Recording, sources: Sources) -> Any:
     lack = next((value for value in lists.values() if is_unread(value)), None)
     if lack is not None:
         return lack
-    at_s = recording.meta.get("made_at") or 0.0
+    at_s = recording.meta.made_at or 0.0
     return Past(at_s, runs, **{**lists, "tried": (*lists["tried"], *_power_cycles(recording))})
 
 

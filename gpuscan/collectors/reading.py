@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuscan.model import Counter, Unread, is_unread
-from gpuscan.recording import UNTOLD, Recording
+from gpuscan.recording import NOT_RECORDED, Recording
 
 Sources = dict[str, tuple[str, ...]]
 
@@ -89,7 +89,7 @@ def told(parse: Callable[[Any], Any], value: Any) -> Any:
     """Parse one of several values; one that an imported text does not tell is Unread."""
     return (
         Unread("", "not-recorded", "this input does not tell it")
-        if value == UNTOLD
+        if value == NOT_RECORDED
         else parse(value)
     )
 

@@ -52,6 +52,6 @@ def told(recording: Recording, sources: Sources) -> dict[str, Any]:
     """Return the node's facts of this module."""
     made = {"services": services, "app_errors": app_errors, "complaints": complaints}
     return {
-        "imported": "imported" in recording.meta,
+        "imported": recording.meta.imported is not None,
         **{fact: make(recording, sources) for fact, make in made.items()},
     }

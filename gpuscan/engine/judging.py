@@ -117,17 +117,17 @@ def judged(
     if not plan.want.only:
         refuse_unknown_checks(chosen, plan.checks)
     notes = [note, *collectors.notes(recording)]
-    if "imported" in recording.meta:
+    if recording.meta.imported is not None:
         chosen = _of_a_part(recording, node, chosen)
         notes += _on_import(recording)
     if plan.want.gpus:
         node, chosen, told = _restricted(node, chosen, plan.want.gpus)
         notes.append(told)
-    if recording.meta.get("synthetic"):
+    if recording.meta.synthetic:
         notes.append("this recording is synthetic")
-    if "ended_by_signal" in recording.meta:
+    if recording.meta.ended_by_signal is not None:
         notes.append(
-            f"the scan was ended by signal {recording.meta['ended_by_signal']}: this report is partial"
+            f"the scan was ended by signal {recording.meta.ended_by_signal}: this report is partial"
         )
     run = {
         "gpuscan_version": __version__,
@@ -156,7 +156,8 @@ def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> pro
 
 
 def _on_import(recording: Recording) -> list[str]:
-    unknown = [name for name in recording.meta["imported"].get("unrecognised", ()) if name]
+    imported = recording.meta.imported
+    unknown = [name for name in imported.unrecognised if name] if imported else []
     more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
     return (
         [f"not recognised, and not judged: {', '.join(unknown[:MOST_NAMED])}{more}"]
@@ -168,9 +169,10 @@ def _on_import(recording: Recording) -> list[str]:
 def _circumstances(recording: Recording, node: Node) -> frozenset[Circumstance]:
     """Return what the judgement is made under: see Circumstance."""
     circumstances = set()
-    if "ended_by_signal" in recording.meta:
+    if recording.meta.ended_by_signal is not None:
         circumstances.add(Circumstance.CUT_SHORT)
-    if "imported" in recording.meta and not is_unread(node.ethernet_ports) and node.ethernet_ports:
+    imported = recording.meta.imported is not None
+    if imported and not is_unread(node.ethernet_ports) and node.ethernet_ports:
         circumstances.add(Circumstance.ONLY_ETHERNET)
     return frozenset(circumstances)
 
@@ -193,15 +195,15 @@ def _on_history(node: Node, file: str) -> list[str]:
 def _run_info(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
     meta = recording.meta
     return {
-        "started_at": _utc(meta.get("made_at")),
-        "duration_s": meta.get("duration_s"),
+        "started_at": _utc(meta.made_at),
+        "duration_s": meta.duration_s,
         "level": level_of(recording),
         "recording": os.fsencode(file).decode("utf-8", "surrogateescape")
         or None,  # readable whatever the locale is
-        "synthetic": bool(meta.get("synthetic")),
+        "synthetic": bool(meta.synthetic),
         "context": "busy" if want.busy else "idle",
-        "drill": meta.get("drill") is True,
-        "ended_by_signal": meta.get("ended_by_signal"),
+        "drill": meta.drill is True,
+        "ended_by_signal": meta.ended_by_signal,
         "scope": list(recording.scope) if not want.gpus else [f"gpus: {want.gpus}"],
         "selected": list(want.only),
         "limited_to": _limits(recording, want),
@@ -210,7 +212,7 @@ def _run_info(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
 
 def level_of(recording: Recording) -> str:
     """Return the level at which the recording's GPUs were exercised."""
-    level = recording.meta.get("level")
+    level = recording.meta.level
     return str(level) if level in LEVELS else LEVELS[0]
 
 
@@ -222,13 +224,11 @@ def _limits(recording: Recording, want: Wanted) -> list[str]:
         for selector in given
     ]
     limits += [f"--gpus {want.gpus}"] if want.gpus else []
-    limits += (
-        ["a drill: tests were changed on purpose"] if recording.meta.get("drill") is True else []
-    )
-    if "imported" in recording.meta:
-        return limits + list(recording.meta["imported"]["kinds"])
+    limits += ["a drill: tests were changed on purpose"] if recording.meta.drill is True else []
+    if recording.meta.imported is not None:
+        return limits + list(recording.meta.imported.kinds)
     if not recording.covers(GPUS):
-        limits.append(str(recording.meta.get("fragment") or "a recording without GPUs"))
+        limits.append(str(recording.meta.fragment or "a recording without GPUs"))
     return limits
 
 
@@ -244,10 +244,10 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
     """Return the profile that a recording is judged by, and a sentence on why."""
     if plan.named is not None:
         return plan.named, f"profile {plan.named.name}"
-    own = recording.meta.get("profile")
-    if "expectations" in recording.meta:
-        kept = profile.given(str(own or ""), recording.meta["expectations"], plan.want.settings)
-        vouches = recording.meta.get("vouches", True) is True
+    own = recording.meta.profile
+    if recording.meta.expectations is not None:
+        kept = profile.given(str(own or ""), recording.meta.expectations, plan.want.settings)
+        vouches = recording.meta.vouches is not False
         return kept._replace(vouches=vouches), f"profile {own}, kept in the recording"
     if own:
         if (
@@ -257,10 +257,10 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
                 f"profile {own}, named in the recording, is not known here: name one with --profile"
             )
         return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
-    if "fragment" in recording.meta:
+    if recording.meta.fragment is not None:
         return profile.load(
             profile.BASE, plan.want.settings
-        ), f"{recording.meta['fragment']} is judged without expectations"
+        ), f"{recording.meta.fragment} is judged without expectations"
     return profile.choose(node, plan.want.settings)
 
 

@@ -26,7 +26,7 @@ from gpuscan.importers import (
     unpacking,
 )
 from gpuscan.importers.part import TOLD_GPUS, Part
-from gpuscan.recording import Reading, Recording
+from gpuscan.recording import Imported, Meta, Reading, Recording
 
 __all__ = ["IMPORTERS", "Part", "imported", "readings", "recognise"]
 
@@ -87,7 +87,7 @@ def imported(path: str) -> Recording:
     nothing known.
     """
     found, told, unknown = list[Reading](), list[str](), list[str]()
-    contents = unpacking.files(path)
+    contents = unpacking.read_files(path)
     for name, data in contents:
         made = [(part, readings(part)) for part in recognise(name, data)]
         found += [reading for _, some in made for reading in some]
@@ -97,8 +97,8 @@ def imported(path: str) -> Recording:
         raise RecordingError(_refusal(path, contents))
     kinds = list(dict.fromkeys(told))
     kept = naming.joined(_together(found))
-    about = {"kinds": kinds, "unrecognised": unknown if len(contents) > 1 else []}
-    return Recording({"fragment": " and ".join(kinds), "imported": about}, _scope(kept), kept)
+    about = Imported(tuple(kinds), tuple(unknown) if len(contents) > 1 else ())
+    return Recording(Meta(fragment=" and ".join(kinds), imported=about), _scope(kept), kept)
 
 
 def _together(found: Sequence[Reading]) -> list[Reading]:

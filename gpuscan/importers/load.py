@@ -5,7 +5,7 @@ these.
 import os
 
 from gpuscan.files import PACKAGE
-from gpuscan.recording import Recording, load, looks_like, patch
+from gpuscan.recording import Recording, is_json, load, patch
 
 DEMOS = ("demo", "demo-broken")
 
@@ -29,10 +29,8 @@ def opened(file: str) -> Recording:
 
 def load_or_import(file: str) -> Recording:
     """Load a recording; another tool's output, a log, a directory or a tar of these becomes one."""
-    if not os.path.isdir(file):
-        kind = looks_like(file)
-        if kind != "other":
-            return load(file)
+    if not os.path.isdir(file) and is_json(file):
+        return load(file)
     from gpuscan.importers import imported
 
     return imported(file)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gpuscan.importers.part import answer, handle, refusal
-from gpuscan.recording import UNTOLD, Reading
+from gpuscan.recording import NOT_RECORDED, Reading
 
 Words = Mapping[str, str]  # fact -> what was printed of it
 LACKS = {  # NVML's error behind each word
@@ -124,7 +124,7 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     def make(*words: str | None) -> Any:
         if all(word is None or lack(word) for word in words):
             return None
-        return [UNTOLD if word is None or lack(word) else parse(word) for word in words]
+        return [NOT_RECORDED if word is None or lack(word) else parse(word) for word in words]
 
     return make
 
@@ -133,7 +133,11 @@ def _rows(
     correctable: str | None, uncorrectable: str | None, pending: str | None, failed: str | None
 ) -> Any:
     counts, flags = _each(number)(correctable, uncorrectable), _each(truth)(pending, failed)
-    return [*(counts or [UNTOLD] * 2), *(flags or [UNTOLD] * 2)] if counts or flags else None
+    return (
+        [*(counts or [NOT_RECORDED] * 2), *(flags or [NOT_RECORDED] * 2)]
+        if counts or flags
+        else None
+    )
 
 
 def _sum(*words: str | None) -> Any:
@@ -157,12 +161,14 @@ def _sram(threshold: str | None, *words: str | None) -> Any:
     value = dict(
         zip(
             SRAM,
-            (UNTOLD if word is None or lack(word) else number(word) for word in words),
+            (NOT_RECORDED if word is None or lack(word) else number(word) for word in words),
             strict=True,
         )
     )
     return value | {
-        "bThresholdExceeded": UNTOLD if threshold is None or lack(threshold) else truth(threshold)
+        "bThresholdExceeded": NOT_RECORDED
+        if threshold is None or lack(threshold)
+        else truth(threshold)
     }
 
 
@@ -232,7 +238,7 @@ def _mode(word: str) -> int:
 def _busy(gpu: str, memory: str | None) -> Any:
     return {
         "gpu": number(gpu),
-        "memory": UNTOLD if memory is None or lack(memory) else number(memory),
+        "memory": NOT_RECORDED if memory is None or lack(memory) else number(memory),
     }
 
 

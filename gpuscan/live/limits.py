@@ -4,7 +4,8 @@ import os
 from typing import NamedTuple
 
 from gpuscan.files import SITE_CONFIG_VARIABLE, site_config_path
-from gpuscan.live.keys import INIT, SWEEPS
+from gpuscan.live.keys import SWEEPS
+from gpuscan.recording.keys import INIT
 
 
 class Limits(NamedTuple):

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from gpuscan.errors import RecordingError
 from gpuscan.kernellog.needles import PATTERN, is_needed
-from gpuscan.live.packed import BLOCK, Damaged, unpacked
+from gpuscan.recording.packed import BLOCK, Damaged, unpack_file
 
 LONGEST = 64 * 1024  # of a line without end the rest is passed over, by the block
 SAMPLE = (
@@ -56,7 +56,7 @@ class LogFile:
         self.file = _opened(name)
         self.under_way: list[subprocess.Popen[bytes]] = []
         try:
-            self.blocks, plain = unpacked(self.file, name)
+            self.blocks, plain = unpack_file(self.file, name)
             status = os.fstat(self.file.fileno())
             if plain and stat.S_ISREG(status.st_mode) and status.st_size >= BLOCK:
                 self._begin()
@@ -89,7 +89,7 @@ class LogFile:
                 return
             except TooLong:  # once more, by a way on which no line is too long for grep's memory
                 self.file.seek(0)
-                self.blocks, _ = unpacked(self.file, self.name)
+                self.blocks, _ = unpack_file(self.file, self.name)
                 self.total = self.size = 0
         blocks = self._counted(_capped(self.blocks))
         begun = b"".join(_while(blocks, lambda: self.size < BLOCK))

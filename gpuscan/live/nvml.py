@@ -11,8 +11,8 @@ import pynvml
 
 from gpuscan.live.child import Answer, Places
 from gpuscan.live.gpm import Gpm
-from gpuscan.live.keys import INIT, gpu_of, parse_key
 from gpuscan.live.library import find_library
+from gpuscan.recording.keys import INIT, gpu_of, parse_nvml
 
 FIELD_VALUES = "nvmlDeviceGetFieldValues"
 C2C_FIELDS = frozenset(
@@ -88,10 +88,10 @@ class NvmlReader:
                 self.silent[address] = f"not asked: {batch[0]} took {took_s:.1f} s"
 
     def _ask(self, address: str, batch: list[str]) -> list[Answer]:
-        name, arguments = parse_key(batch[0])
+        name, arguments = parse_nvml(batch[0])
         self.start()
         if name == FIELD_VALUES:
-            pairs = [tuple(map(int, parse_key(key)[1][1:])) for key in batch]
+            pairs = [tuple(map(int, parse_nvml(key)[1][1:])) for key in batch]
             values = pynvml.nvmlDeviceGetFieldValues(self.handle(address), pairs)
             return [_field(key, value) for key, value in zip(batch, values, strict=True)]
         return [(batch[0], self.call(name, address, arguments), None)]
@@ -143,7 +143,7 @@ def _batch_of(key: str) -> str:
     """Return the batch that a key is part of: a GPU's field values, those of its C2C links apart;
     or nothing.
     """
-    name, arguments = parse_key(key)
+    name, arguments = parse_nvml(key)
     if name != FIELD_VALUES:
         return ""
     return f"{arguments[0]} C2C" if arguments[1] in C2C_FIELDS else arguments[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from gpuscan import __version__, collectors
 from gpuscan.live import process as source
 from gpuscan.live.supervisor import Guard, Options
-from gpuscan.recording import Recording
+from gpuscan.recording import Meta, Recording
 
 
 def scan(
@@ -25,11 +25,9 @@ def scan(
     reads the far end of each port, too; *keys*, if any, are all that is read.
     """
     started = time.time()
-    meta = {
-        "gpuscan_version": __version__,
-        "made_at": round(started, 3),
-        **({"cables": True} if cables else {}),
-    }
+    meta = Meta(
+        gpuscan_version=__version__, made_at=round(started, 3), cables=True if cables else None
+    )
     recording = Recording(meta, collectors.scope(cables=cables))
     guard = Guard(children, options, waiting)
     try:
@@ -45,9 +43,9 @@ def scan(
                 recording.add(reading)
     finally:
         guard.close()
-    recording.meta["duration_s"] = round(time.time() - started, 3)
+    recording.meta = recording.meta._replace(duration_s=round(time.time() - started, 3))
     if source.caught:
-        recording.meta["ended_by_signal"] = int(source.caught[0])
+        recording.meta = recording.meta._replace(ended_by_signal=int(source.caught[0]))
     return recording
 
 

@@ -105,8 +105,8 @@ class Scanner:
             recording = Recording({}, ["*"])
         number = int(self.signals[0]) if self.signals else 0
         if number:
-            recording.meta["ended_by_signal"] = number
-        return recording, number or int(recording.meta.get("ended_by_signal", 0))
+            recording.meta = recording.meta._replace(ended_by_signal=number)
+        return recording, number or int(recording.meta.ended_by_signal or 0)
 
     def _received(self) -> bytes:
         """Read until the scan's process closes its pipe, or is far too late."""

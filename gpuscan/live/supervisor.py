@@ -13,10 +13,10 @@ from typing import NamedTuple
 from gpuscan.live import process as source
 from gpuscan.live.channel import STATUS_S, Desk
 from gpuscan.live.child import Places
-from gpuscan.live.keys import INIT, gpu_of
 from gpuscan.live.limits import Limits
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import INIT, gpu_of
 
 MOST_HANGS = {
     "nvml": 2,

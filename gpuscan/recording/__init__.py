@@ -1,37 +1,27 @@
-"""Recordings: every raw answer of one node, saved, loaded, patched and redacted."""
+"""Recordings: every raw answer of one node; saved, loaded, patched and redacted."""
 
-from gpuscan.recording.recording import (
-    FIRMWARE,
-    FORMAT,
-    LARGEST_BYTES,
-    SCHEMA_VERSION,
-    UNTOLD,
-    Reading,
-    Recording,
-    dump,
-    load,
-    looks_like,
-    moderate,
-    patch,
-    restore,
-    save,
-)
+from gpuscan.recording.files import FORMAT, SCHEMA_VERSION, dump, is_json, load, restore, save
+from gpuscan.recording.keys import FIRMWARE
+from gpuscan.recording.meta import Imported, Meta, is_plausible_time
+from gpuscan.recording.packed import LARGEST_BYTES
+from gpuscan.recording.patch import patch
+from gpuscan.recording.readings import NOT_RECORDED, Reading, Recording
 
 __all__ = [
     "FIRMWARE",
     "FORMAT",
     "LARGEST_BYTES",
+    "NOT_RECORDED",
     "SCHEMA_VERSION",
-    "UNTOLD",
+    "Imported",
+    "Meta",
     "Reading",
     "Recording",
     "dump",
-    "is_special",
+    "is_json",
+    "is_plausible_time",
     "load",
-    "looks_like",
-    "moderate",
     "patch",
     "restore",
     "save",
-    "write_beside",
 ]

@@ -40,7 +40,7 @@ def whose(recording: Recording) -> Whose:
     ids = {name: real(value) or "" for name, value in words.items()}
     boot_id = ids.pop("boot_id")
     key = next((f"{name}:{value}" for name, value in ids.items() if value), _by_gpu(recording))
-    made_at = recording.meta.get("made_at")
+    made_at = recording.meta.made_at
     return Whose(
         key, ids, boot_id, float(made_at) if isinstance(made_at, (int, float)) else time.time()
     )
@@ -50,7 +50,7 @@ def fingerprint(recording: Recording) -> str:
     """Return what tells this recording from another of the same machine and time."""
     data = repr(
         [
-            recording.meta.get("made_at"),
+            recording.meta.made_at,
             *((reading.key, reading.value, reading.error) for reading in recording),
         ]
     )

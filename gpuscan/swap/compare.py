@@ -127,7 +127,7 @@ def _describe(
 
 
 def _has_time(recording: Recording) -> bool:
-    return isinstance(recording.meta.get("made_at"), (int, float))
+    return recording.meta.made_at is not None
 
 
 REPORTED = {
@@ -183,7 +183,7 @@ def row(change: Change) -> dict[str, Any]:
 def _refuse_wrong_order(before: Recording, after: Recording, names: tuple[str, str]) -> None:
     if not (_has_time(before) and _has_time(after)):
         return
-    hours = (before.meta["made_at"] - after.meta["made_at"]) / 3600
+    hours = ((before.meta.made_at or 0.0) - (after.meta.made_at or 0.0)) / 3600
     if hours > 0:
         raise UsageError(
             f"{names[1]} is {hours:.1f} hours older than {names[0]}: name the recording from"

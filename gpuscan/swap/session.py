@@ -61,7 +61,7 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
     store = _store(recording, memory)
     _refuse_second(store, asked.ticket)
     report = judging.judged(recording, "", plan)
-    recording.meta |= judging.provenance(recording, plan)
+    recording.meta = recording.meta._replace(**judging.provenance(recording, plan))
     node = collectors.node(recording)
     chosen, _ = judging.profile_of(recording, node, plan)
     pulled = [find_part_to_pull(one, node, chosen) for one in expected]

@@ -13,7 +13,7 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -390,9 +390,13 @@ def begun(
     return process, whole
 
 
+def checkpoint_of(file: Path) -> Mapping[str, Any]:
+    return load(str(file)).meta.checkpoint or {}
+
+
 def steps_of(checkpoint: Path) -> int:
     """How many steps of its round a checkpoint has done."""
-    return int(load(str(checkpoint)).meta["checkpoint"]["steps"]) if checkpoint.exists() else 0
+    return int(checkpoint_of(checkpoint)["steps"]) if checkpoint.exists() else 0
 
 
 MONTH = ("--level", "long", "--duration", "30d")
@@ -483,9 +487,7 @@ def test_an_ended_one_goes_on_from_its_checkpoint(
         process.communicate()
     assert nobody_left(whole[MARK])
     assert steps_of(checkpoint) > 0
-    began = time.strftime(
-        "%Y-%m-%d %H:%M UTC", time.gmtime(load(str(checkpoint)).meta["checkpoint"]["began_at"])
-    )
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(checkpoint_of(checkpoint)["began_at"]))
     done = burn("--checkpoint", str(checkpoint))
     assert done.code == 0
     assert "resumed after" in done.err
@@ -630,9 +632,7 @@ def test_a_soak_whose_time_is_over_needs_no_further_round(
     )
     whole = two.env() | env()
     with two.start(two.command(*two.scan(*soak, "--profile", profile)), whole) as process:
-        wait_for(
-            lambda: checkpoint.exists() and load(str(checkpoint)).meta["checkpoint"]["rounds"] > 0
-        )
+        wait_for(lambda: checkpoint.exists() and checkpoint_of(checkpoint)["rounds"] > 0)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     assert nobody_left(whole[MARK])

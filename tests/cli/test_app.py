@@ -354,7 +354,7 @@ def test_a_file_that_cannot_be_read_hides_no_failure_and_passes_for_none(
     files: list[str], words: list[str], code: int, first: bool, tmp_path: Path, call: Call
 ) -> None:
     demo = opened("demo")
-    demo.meta["ended_by_signal"] = 15
+    demo.meta = demo.meta._replace(ended_by_signal=15)
     save(demo, str(tmp_path / "incomplete.json"))
     bad = tmp_path / "bad.gz"
     bad.write_bytes(b"\x1f\x8b")
@@ -368,7 +368,7 @@ def test_a_file_that_cannot_be_read_hides_no_failure_and_passes_for_none(
 def test_a_recording_cannot_point_at_a_file(tmp_path: Path, call: Call) -> None:
     (tmp_path / "evil.yaml").write_text("gpu: {count: 4}\n", "utf-8")
     demo = opened("demo")
-    demo.meta["profile"] = str(tmp_path / "evil.yaml")
+    demo.meta = demo.meta._replace(profile=str(tmp_path / "evil.yaml"))
     save(demo, str(tmp_path / "a.json"))
     done = call("judge", str(tmp_path / "a.json"))
     assert (done.code, done.out) == (2, "")

@@ -110,7 +110,7 @@ def test_tables_fit_a_terminal(width: int) -> None:
 def test_a_far_end_is_shown_where_one_was_recorded() -> None:
     swept = "CA 4 1 0x0c42a10300ab0000 4x NDR - SW 2 17 0xb83fd20300cd0001 ( 'a' - 'leaf-1' )\n"
     made = patch(EIGHT, {"run:ibnetdiscover -p": swept})
-    cabled = Recording({**made.meta, "cables": True}, made.scope, list(made))
+    cabled = Recording(made.meta._replace(cables=True), made.scope, list(made))
     lines = inventory.render(cabled, "text").splitlines()
     assert lines[24].endswith("  far_end")
     assert lines[25].endswith("  SW leaf-1 (0xb83fd20300cd0001) port 17")

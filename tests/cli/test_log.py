@@ -118,7 +118,7 @@ def test_zstd_without_a_library_is_refused_with_the_way_out(tmp_path: Path, call
     path = written(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(40))
     ended = call("log", str(path))
     assert ended.code == 2
-    assert "zstdcat" in ended.err or "damaged" in ended.err
+    assert "zstd -d" in ended.err or "damaged" in ended.err
 
 
 def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_redaction_covers_the_hosts_and_serials_in_a_log(tmp_path: Path) -> None
         WAYS["journalctl -o json"](XID).replace("node01", "thirdnode"),
     )
     path = written(tmp_path, "\n".join(lines), "secretnode.log")
-    text = json.dumps([tuple(reading) for reading in redaction.redacted(recorded(path))])
+    text = json.dumps([tuple(reading) for reading in redaction.redact(recorded(path))])
     assert "Xid (PCI:0000:3b:00)" in text
     for name in ("secretnode", "othernode", "thirdnode", "1650123456789", "11111111-2222"):
         assert name not in text

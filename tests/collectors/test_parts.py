@@ -176,7 +176,7 @@ def cabled(changes: dict[str, Any], **answers: Any) -> Recording:
         NEIGHBOURS: json.dumps({"lldp": [{"interface": [heard("eno1", "1"), heard("eth2")]}]}),
     }
     made = patch(EIGHT, {**gids, **said, **changes})
-    return Recording({**made.meta, "cables": True}, made.scope, list(made))
+    return Recording(made.meta._replace(cables=True), made.scope, list(made))
 
 
 def ends(recording: Recording) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def test_collect_reads_the_cables_and_run_does_not(eight: Machine) -> None:
         eight.scan(),
     ):
         assert eight.plain(*words).code == 0
-        seen.append((load(str(eight.file)).meta.get("cables"), SWEEP in load(str(eight.file))))
+        seen.append((load(str(eight.file)).meta.cables, SWEEP in load(str(eight.file))))
     assert seen == [(True, True), (None, False), (None, False)]
 
 

@@ -113,7 +113,7 @@ def test_the_sel_proves_a_power_cycle(node: Node) -> None:
     assert node(gone) == 31
     import time
 
-    at = time.gmtime(node.base.meta["made_at"] + 3600)
+    at = time.gmtime((node.base.meta.made_at or 0.0) + 3600)
     sel = f"1a,{time.strftime('%m/%d/%Y', at)},{time.strftime('%H:%M:%S', at)},Power Unit #0x01,Power off/down,Asserted\n"
     early = "1,Pre-Init,0000000001,Power Unit #0x01,Power off/down,Asserted\n"
     assert node({**gone, "run:ipmitool -c sel elist": early}, boot=1) == 31

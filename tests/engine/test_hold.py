@@ -193,7 +193,7 @@ def test_what_a_burn_in_found_is_lifted_by_one_that_would_find_it(
     judged = ("--profile", "h200-4x", "--set", "gpu.count=2")
     node.base = load(str(QUICK))
     assert node(fault, *judged) == 20
-    node.base.meta["level"] = level
+    node.base.meta = node.base.meta._replace(level=level)
     code, report = node.judged({}, *judged)
     assert (code, node.hold) == ((0, 0) if level in lifting else (20, 20))
     assert not code or words in report["findings"][0]["message"]
@@ -209,5 +209,5 @@ def test_what_a_lesser_run_finds_again_does_not_lower_the_level_that_lifts_it(no
         ("quick", {}, 20),
         ("long", {}, 0),
     ):
-        node.base.meta["level"] = level
+        node.base.meta = node.base.meta._replace(level=level)
         assert node(changes, *words) == code, (level, changes)

@@ -26,7 +26,7 @@ from gpuscan.errors import GpuscanError
 from gpuscan.importers import unpacking
 from gpuscan.importers.load import opened
 from gpuscan.model import Gpu, is_unread
-from gpuscan.recording import save
+from gpuscan.recording import packed, save
 
 PLAN = judging.prepare(judging.Wanted())
 PUBLIC, CAPTURES = SHARED / "public", SHARED / "captures"
@@ -377,7 +377,8 @@ def test_parts_without_headers_are_known_by_their_shape(tmp_path: Path) -> None:
     )
     words += UNIT.format(active="failed (Result: signal)") + "# nvidia-smi\nNo devices were found\n"
     recording = opened(str(text(tmp_path, words)))
-    assert recording.meta["imported"]["kinds"] == [
+    assert recording.meta.imported
+    assert list(recording.meta.imported.kinds) == [
         "kernel log",
         "ibstat",
         "systemctl status",
@@ -411,7 +412,8 @@ def test_a_bug_report_is_all_its_sections(tmp_path: Path) -> None:
     file = tmp_path / "nvidia-bug-report.log.gz"
     file.write_bytes(gzip.compress(bug_report().encode()))
     recording = opened(str(file))
-    assert set(recording.meta["imported"]["kinds"]) == {
+    assert recording.meta.imported
+    assert set(recording.meta.imported.kinds) == {
         "sysfs",
         "lspci",
         "nvidia-smi -q",
@@ -501,13 +503,13 @@ def test_links_in_a_tar_are_passed_over(tmp_path: Path) -> None:
         link = tarfile.TarInfo("smi.txt")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
-    assert unpacking.files(str(file)) == []
+    assert unpacking.read_files(str(file)) == []
 
 
 def test_what_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "LARGEST_BYTES", 1 << 20)
+    monkeypatch.setattr(packed, "LARGEST_BYTES", 1 << 20)
     file = tmp_path / "bomb.gz"
     file.write_bytes(gzip.compress(b"NVRM: a\n" * (1 << 18)))
     with pytest.raises(GpuscanError, match="larger than 1 MiB unpacked"):
@@ -517,7 +519,7 @@ def test_what_unpacks_to_too_much_is_refused(
 def test_recordings_are_still_recordings(tmp_path: Path) -> None:
     file = tmp_path / "again.json"
     save(opened("demo"), str(file))
-    assert "imported" not in opened(str(file)).meta
+    assert opened(str(file)).meta.imported is None
 
 
 pieces = st.one_of(

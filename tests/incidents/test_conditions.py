@@ -539,7 +539,7 @@ def test_xid_74_beside_a_lost_gpu_is_its_echo() -> None:
 
 
 def test_every_condition_can_be_evaluated() -> None:
-    wrong = []
+    wrong: list[tuple[str, object]] = []
     for entry in (*catalogue.entries("xid"), *catalogue.entries("sxid")):
         event = line(entry.id)
         context = Context((event,))

@@ -598,7 +598,7 @@ def test_what_is_no_file_among_the_site_s_profiles_is_told(
 def saved_without_a_profile(folder: Path) -> Path:
     """Write the demo so that a profile has to be chosen for it."""
     demo = opened("demo")
-    demo.meta.pop("profile", None)
+    demo.meta = demo.meta._replace(profile=None)
     save(demo, str(folder / "demo.json"))
     return folder / "demo.json"
 

@@ -28,7 +28,7 @@ from gpuscan.importers.load import DEMOS, opened
 from gpuscan.model import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 from gpuscan.model.outcome import ACTIONS, Action, Status
 from gpuscan.recording import Reading, Recording, dump, load, patch, restore, save
-from gpuscan.recording.redaction import redacted
+from gpuscan.recording.redaction import redact
 from gpuscan.renderers import json_
 
 EMPTY = {"format": "gpuscan-recording", "schema_version": "1.0", "scope": ["*"], "readings": []}
@@ -139,7 +139,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"", "no valid JSON"),
-        (b"{}", 'not a gpuscan recording (its JSON lacks "format": "gpuscan-recording")'),
+        (b"{}", 'not a gpuscan recording (its JSON has no "format": "gpuscan-recording")'),
         (b'{"format": "other"}', "not a gpuscan recording"),
         (b"[]", "not a gpuscan recording"),
         (b"null", "not a gpuscan recording"),
@@ -168,14 +168,16 @@ def test_other_programs_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", "", None])
 def test_versions(version: object) -> None:
     with pytest.raises(
-        RecordingError, match=r"^f: recording format .*, this gpuscan reads 1\.0: update gpuscan$"
+        RecordingError,
+        match=r"^f: recording format .*, but this gpuscan reads 1\.0: update gpuscan$",
     ):
         restore({**EMPTY, "schema_version": version}, "f")
 
 
 def test_a_newer_minor_version_and_unknown_keys_are_read() -> None:
     newer = restore({**EMPTY, "schema_version": "1.7", "colour": "red"}, "f")
-    assert newer.meta["colour"] == "red"
+    assert newer.meta.extra == {"colour": "red"}
+    assert dump(newer)["colour"] == "red"
 
 
 ROW = {"key": "k", "value": 1, "at": 0.0, "ms": 0.0}
@@ -254,7 +256,7 @@ def test_a_time_that_can_be_one_is_read(made_at: float | None, tmp_path: Path, c
 
 
 def test_a_file_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuscan.recording.recording.LARGEST_BYTES", 1 << 20)
+    monkeypatch.setattr("gpuscan.recording.packed.LARGEST_BYTES", 1 << 20)
     bomb = tmp_path / "bomb.json.gz"
     bomb.write_bytes(gzip.compress(b" " * (64 << 20)))
     assert "larger than 1 MiB unpacked" in refused(bomb)
@@ -413,9 +415,9 @@ def recordings() -> dict[str, Recording]:
     one = found["h200-1x.json.gz"]
     found["unread"] = patch(one, {"nvml:*": {"error": ["timed-out", "no answer", 10]}})
     found["empty"] = Recording({}, ["*"])
-    found["redacted"] = redacted(one)
+    found["redacted"] = redact(one)
     found["signal"] = Recording(
-        {**one.meta, "ended_by_signal": 15, "synthetic": True},
+        one.meta._replace(ended_by_signal=15, synthetic=True),
         one.scope,
         [*one, Reading("a", 1, phase="b")],
     )

@@ -16,7 +16,7 @@ from gpuscan.engine.verdict import Case, judge
 from gpuscan.files import bundled
 from gpuscan.model import Unread
 from gpuscan.recording import Reading, Recording, dump, load
-from gpuscan.recording.redaction import NAMING, pseudonym, redacted
+from gpuscan.recording.redaction import NAMING, pseudonym, redact
 
 MACHINE_ID = "0123456789abcdef0123456789abcdef"
 BOOT_ID = "11111111-2222-4333-8444-555555555555"
@@ -73,7 +73,7 @@ def original(**meta: Any) -> Recording:
 
 
 def test_no_original_name_survives_anywhere() -> None:
-    text = json.dumps(dump(redacted(original(about=f"taken on {HOST}"))))
+    text = json.dumps(dump(redact(original(about=f"taken on {HOST}"))))
     text = text.replace("1654000000042.0", "").replace(
         "16540000000421", ""
     )  # a time and a number of bytes stay
@@ -82,7 +82,7 @@ def test_no_original_name_survives_anywhere() -> None:
 
 
 def test_what_names_nobody_stays() -> None:
-    before, after = original(), redacted(original())
+    before, after = original(), redact(original())
     for call in ("nvml:nvmlDeviceGetName", "nvml:nvmlDeviceGetMemoryInfo"):
         assert after.get(f"{call}(0000:1b:00.0)") == before.get(f"{call}(0000:1b:00.0)")
     assert after.get("file:/sys/class/dmi/id/board_serial") == "None\n"
@@ -93,21 +93,21 @@ def test_what_names_nobody_stays() -> None:
     )
     assert [line.split(";")[0] for line in log] == [line.split(";")[0] for line in LOG]
     assert list(after.keys()) == list(before.keys())
-    assert after.meta == {**before.meta, "redacted": True}
+    assert after.meta == before.meta._replace(redacted=True)
     assert after.scope == before.scope
 
 
 def test_times_and_codes_stay_even_where_a_serial_matches() -> None:
-    for one, other in zip(original(), redacted(original()), strict=True):
+    for one, other in zip(original(), redact(original()), strict=True):
         assert (one.at_s, one.ms, one.phase) == (other.at_s, other.ms, other.phase)
-    error = redacted(original()).all("file:/gone")[0].error
+    error = redact(original()).all("file:/gone")[0].error
     assert error is not None
     assert (error.kind, error.code) == ("not-found", 2)
     assert error.text.startswith("no file on ")
 
 
 def test_equal_names_have_equal_pseudonyms_wherever_they_are() -> None:
-    after = redacted(original())
+    after = redact(original())
     serial = after.get("nvml:nvmlDeviceGetSerial(0000:1b:00.0)")
     uuid = after.get("nvml:nvmlDeviceGetUUID(0000:1b:00.0)")
     log = after.get("kmsg:/dev/kmsg")
@@ -121,7 +121,7 @@ def test_equal_names_have_equal_pseudonyms_wherever_they_are() -> None:
 
 
 def test_shapes_are_kept() -> None:
-    after = redacted(original())
+    after = redact(original())
     assert re.fullmatch(r"\d{13}", after.get("nvml:nvmlDeviceGetSerial(0000:1b:00.0)"))
     assert re.fullmatch(
         r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -141,18 +141,18 @@ def test_shapes_are_kept() -> None:
 
 
 def test_the_same_machine_has_the_same_pseudonyms_next_time_and_another_has_others() -> None:
-    one, again = redacted(original()), redacted(original())
+    one, again = redact(original()), redact(original())
     assert dump(one) == dump(again)
     other = original()
     other.add(Reading("file:/etc/machine-id", "f" * 32))
     key = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
-    assert redacted(other).get(key) != one.get(key)
+    assert redact(other).get(key) != one.get(key)
 
 
 def test_without_a_machine_id_pseudonyms_cannot_be_reckoned_again() -> None:
     rows = [row for row in readings() if "machine-id" not in row.key]
     key = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
-    assert len({redacted(Recording({}, ["*"], rows)).get(key) for _ in range(3)}) == 3
+    assert len({redact(Recording({}, ["*"], rows)).get(key) for _ in range(3)}) == 3
 
 
 def test_a_short_serial_is_replaced_in_its_own_reading_and_mangles_no_number() -> None:
@@ -163,7 +163,7 @@ def test_a_short_serial_is_replaced_in_its_own_reading_and_mangles_no_number() -
         Reading("nvml:nvmlDeviceGetPower(a)", 51234),
         Reading("file:/x", "n1 12345 x1234 1234"),
     ]
-    after = redacted(Recording({}, ["*"], rows))
+    after = redact(Recording({}, ["*"], rows))
     assert after.get("nvml:nvmlDeviceGetPower(a)") == 51234
     assert after.get("file:/proc/sys/kernel/hostname") != "n1\n"
     stand_in = after.get("nvml:nvmlDeviceGetSerial(a)")
@@ -177,7 +177,7 @@ def test_words_that_name_nobody_stay(word: str) -> None:
         Reading("file:/sys/class/dmi/id/product_serial", word),
         Reading("file:/x", f"a {word} b"),
     ]
-    after = redacted(Recording({}, ["*"], rows))
+    after = redact(Recording({}, ["*"], rows))
     assert (after.get("file:/sys/class/dmi/id/product_serial"), after.get("file:/x")) == (
         word,
         f"a {word} b",
@@ -190,7 +190,7 @@ def test_odd_bytes_and_odd_types_pass_through() -> None:
         Reading("file:/x", "at nod\udcffe1"),
         Reading("y", [None, True, 1.5]),
     ]
-    after = redacted(Recording({}, ["*"], rows))
+    after = redact(Recording({}, ["*"], rows))
     assert "nod\udcffe1" not in after.get("file:/x")
     assert after.get("file:/x").startswith("at ")
     assert after.get("y") == [None, True, 1.5]
@@ -201,7 +201,7 @@ def test_odd_bytes_and_odd_types_pass_through() -> None:
 )
 def test_a_redacted_recording_is_judged_alike(name: str) -> None:
     before = load(str(RECORDINGS / name))
-    after = redacted(before)
+    after = redact(before)
     reports = []
     for one in (before, after):
         node = collectors.node(one)
@@ -262,7 +262,7 @@ def with_parts() -> Recording:
 
 
 def test_no_name_of_a_part_survives() -> None:
-    text = json.dumps(dump(redacted(with_parts()))).lower()
+    text = json.dumps(dump(redact(with_parts()))).lower()
     plain = GUID.replace(":", "")
     names = [
         GUID,
@@ -282,20 +282,20 @@ def test_no_name_of_a_part_survives() -> None:
 
 def test_redacted_parts_are_still_parts() -> None:
     """The VPD is one, the sweep finds the port by its GUID, models and ports of switches stay."""
-    before, after = collectors.node(with_parts()), collectors.node(redacted(with_parts()))
+    before, after = collectors.node(with_parts()), collectors.node(redact(with_parts()))
     (port,), (was,) = after.ports, before.ports
     assert was.far_end == "SW leaf-of-corp (0xb83fd20300cd0001) port 17"
     assert re.fullmatch(r"SW [a-z]{4}-[a-z]{2}-[a-z]{4} \(0x[0-9a-f]{16}\) port 17", port.far_end)
     assert port.hca_part_number == was.hca_part_number == "MCX75310AAS-NEAT"
     assert re.fullmatch(r"[A-Z]{2}\d{4}[A-Z]{2}\d{5}", port.hca_serial)
-    told = redacted(with_parts()).get("file:/x")
+    told = redact(with_parts()).get("file:/x")
     assert told == f"nic {port.hca_serial}, disk nvme-{after.disks[0].serial}"
     assert after.disks[0].model == "Micron_7450"
-    lldp = json.loads(redacted(with_parts()).get("run:lldpcli -f json0 show neighbors"))["lldp"][0][
+    lldp = json.loads(redact(with_parts()).get("run:lldpcli -f json0 show neighbors"))["lldp"][0][
         "interface"
     ][0]
     assert (lldp["name"], lldp["port"][0]["id"][0]["value"]) == ("eth2", "Ethernet17")
-    log = redacted(with_parts()).get("kmsg:/dev/kmsg")
+    log = redact(with_parts()).get("kmsg:/dev/kmsg")
     assert re.fullmatch(r".*: \d{13}", log[1])
 
 
@@ -303,9 +303,9 @@ def test_redacted_parts_are_still_parts() -> None:
     "key", [key for key in PARTS if key.endswith("/vpd") or key.startswith("run:")]
 )
 def test_what_was_garbled_is_replaced_whole(key: str) -> None:
-    after = redacted(Recording({}, ["*"], [Reading(key, "Sn MT77 'x' \udcff 0xcorp")]))
+    after = redact(Recording({}, ["*"], [Reading(key, "Sn MT77 'x' \udcff 0xcorp")]))
     assert "MT77" not in after.get(key)
-    strange = redacted(Recording({}, ["*"], [Reading(key, ["a", 7, None])]))
+    strange = redact(Recording({}, ["*"], [Reading(key, ["a", 7, None])]))
     assert strange.get(key) == ["a", 7, None]
 
 
@@ -314,7 +314,7 @@ def test_what_lspci_prints_of_a_device_keeps_no_serial_number() -> None:
         "run:lspci -vvvs 0000:19:00.0",
         "\t\t[SN] Serial number: MT2401X00042\n\tDevice Serial Number 9c-63-c0-ff-ff-12-34-56\n",
     )
-    hidden = redacted(Recording({}, ["*"], [Reading(key, line)])).get(key)
+    hidden = redact(Recording({}, ["*"], [Reading(key, line)])).get(key)
     assert "MT2401X00042" not in hidden
     assert "12-34-56" not in hidden
     assert "[SN] Serial number: " in hidden

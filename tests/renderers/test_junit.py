@@ -54,7 +54,7 @@ def reports(name: str) -> tuple[Report, ...]:
         "empty": (Recording({}, ["*"]),),
         "outside its scope": (Recording({}, []),),
         "many": many,
-        "cut short": (Recording({**many[0].meta, "ended_by_signal": 15}, ["*"], many[0]),),
+        "cut short": (Recording(many[0].meta._replace(ended_by_signal=15), ["*"], many[0]),),
         "hostile": (hostile(),),
     }
     return tuple(report(one) for one in made[name])

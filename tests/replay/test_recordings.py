@@ -91,7 +91,7 @@ def test_the_synthetic_recordings_answer_all_that_is_asked() -> None:
     for name in ("h100-8x-ib", *VARIANTS):
         recording = base(name)
         assert [key for key in collectors.plan(recording) if key not in recording] == [], name
-        assert recording.meta["synthetic"] is True, name
+        assert recording.meta.synthetic is True, name
 
 
 def test_every_check_passes_somewhere() -> None:

@@ -82,7 +82,7 @@ def before(recording: Recording, profile: str = "", how: How = IDLE) -> Before:
     """Judge a node as it is."""
     facts, profile = (
         collectors.node(recording),
-        profile or str(recording.meta.get("profile", "h100-8x")),
+        profile or recording.meta.profile or "h100-8x",
     )
     report = judged_facts(facts, profile, how.settings, busy=how.busy)
     booked: dict[str, set[Place]] = {}
@@ -347,9 +347,9 @@ def test_nor_in_other_recordings(name: str) -> None:
     """Every reading together with those of its area, two kinds; the profile is found by the
     machine where none is named.
     """
-    if "profile" not in base(name).meta and site_pins_a_profile():
+    if base(name).meta.profile is None and site_pins_a_profile():
         pytest.skip("this machine pins a profile in /etc/gpuscan/config.yaml")
-    node = before(base(name), str(base(name).meta.get("profile", "auto")))
+    node = before(base(name), base(name).meta.profile or "auto")
     assert swept(node, areas(base(name)), ("no-permission", "not-found")) == []
 
 

@@ -265,7 +265,7 @@ def test_several_runs_at_once_are_all_stored(tmp_path: Path) -> None:
     assert errors == [b""] * 6
     archive = Archive(str(tmp_path / "state"), write=False)
     assert len(archive.runs(0.0)) == 6
-    assert last_of(tmp_path)["at"] == later(recording, 5).meta["made_at"]
+    assert last_of(tmp_path)["at"] == later(recording, 5).meta.made_at
 
 
 KILLED = """
@@ -322,7 +322,7 @@ def test_old_runs_make_room_and_failures_stay_longer(call: Call, tmp_path: Path)
         state = str(tmp_path / "state")
         call("judge", file_of(later(one, days), tmp_path, f"{days}.gz"), "--state-dir", state)
         rows = json.loads(call("history", "list", "--format", "json", "--state-dir", state).out)
-        return [round((row["at"] - recording.meta["made_at"]) / DAY_S) for row in rows]
+        return [round((row["at"] - (recording.meta.made_at or 0.0)) / DAY_S) for row in rows]
 
     assert ages_after(recording, 0) == [0]
     assert ages_after(broken, 1) == [1, 0]
@@ -358,7 +358,7 @@ def test_the_past_goes_with_the_recording(tmp_path: Path) -> None:
     store = Store(str(tmp_path), whose(recording), own=False)
     store.tell(recording, ["reboot"])
     assert recording.get("history:tried") == [
-        {"work": "reboot", "at_s": recording.meta["made_at"], "source": "--tried"}
+        {"work": "reboot", "at_s": recording.meta.made_at, "source": "--tried"}
     ]
     assert recording.get("history:runs") == 0
     file = file_of(recording, tmp_path, "with-past.gz")

@@ -55,7 +55,7 @@ def judged(
     """The report on a recording by the profile named, else by its own, else by the one that
     matches (`auto`).
     """
-    name = profile_name or str(recording.meta.get("profile", "auto"))
+    name = profile_name or (recording.meta.profile or "auto")
     return judged_facts(collectors.node(recording), name, tuple(settings), busy=busy)
 
 

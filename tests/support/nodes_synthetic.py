@@ -635,7 +635,9 @@ def _cut(
     recording: Recording, about: str, changes: Mapping[str, Any], log: tuple[str, ...] = ()
 ) -> Recording:
     changed = patch(recording, changes, log)
-    return Recording({**changed.meta, "about": f"synthetic: {about}"}, changed.scope, list(changed))
+    return Recording(
+        changed.meta._replace(about=f"synthetic: {about}"), changed.scope, list(changed)
+    )
 
 
 def no_gpu() -> Recording:
@@ -771,7 +773,7 @@ def with_gpu_burn() -> Recording:
         load(str(COMMITTED.parent / "h200-2x-quick.json.gz")),
         {**changes, "run:dcgmi diag -r 1 -j": None},
     )
-    return Recording({**made.meta, "synthetic": True}, made.scope, made)
+    return Recording(made.meta._replace(synthetic=True), made.scope, made)
 
 
 VARIANTS: dict[str, Callable[[], Recording]] = {

@@ -19,7 +19,8 @@ DAY_S = 86400.0
 def later(recording: Recording, days: float, boot: str = "") -> Recording:
     """The same node some days later, in another boot if named."""
     moved = patch(recording, {BOOT: boot} if boot else {})
-    moved.meta["made_at"] = recording.meta["made_at"] + days * DAY_S
+    made_at = (recording.meta.made_at or 0.0) + days * DAY_S
+    moved.meta = moved.meta._replace(made_at=made_at)
     return moved
 
 
@@ -64,7 +65,8 @@ class Node:
     def recording(self, changes: dict[str, Any], boot: int, log: tuple[str, ...]) -> Recording:
         boot_id = f"{boot:08x}-0000-4000-8000-000000000000"
         recording = patch(self.base, {**changes, BOOT: boot_id}, log)
-        recording.meta["made_at"] = self.base.meta["made_at"] + self.days * DAY_S
+        made_at = (self.base.meta.made_at or 0.0) + self.days * DAY_S
+        recording.meta = recording.meta._replace(made_at=made_at)
         return recording
 
     def judged(

@@ -18,6 +18,7 @@ from gpuscan import renderers
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.recording import Recording, patch
+from gpuscan.recording.meta import dump_meta
 from gpuscan.swap import compare as comparing
 
 STORIES: dict[str, dict[str, Any]] = {
@@ -82,8 +83,8 @@ def recorded(name: str, told: Mapping[str, Any], *, later: bool) -> Recording:
         else made.scope
     )
     meta = {
-        **made.meta,
-        "made_at": made.meta["made_at"] + DAY_S * later,
+        **dump_meta(made.meta),
+        "made_at": (made.meta.made_at or 0.0) + DAY_S * later,
         **({"cables": True} if "cables" in told else {}),
     }
     return Recording({**meta, **told.get("meta", {})}, scope, made)

@@ -641,7 +641,7 @@ def test_nothing_changed_is_said_and_everything_is_folded() -> None:
 
 def test_the_demo_beside_itself() -> None:
     demo = opened("demo")
-    later = Recording({**demo.meta, "made_at": demo.meta["made_at"] + 60}, demo.scope, demo)
+    later = Recording(demo.meta._replace(made_at=(demo.meta.made_at or 0.0) + 60), demo.scope, demo)
     report = comparing.compare_recordings(
         demo, later, judging.prepare(judging.Wanted()), comparing.SwapOptions(), ("demo", "later")
     )

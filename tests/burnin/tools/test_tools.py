@@ -27,7 +27,7 @@ from gpuscan.burnin.tools.run import run
 from gpuscan.model import Unread, is_unread
 from gpuscan.model.burnin import BurnTest
 from gpuscan.recording import Reading, Recording, load
-from gpuscan.recording.redaction import redacted
+from gpuscan.recording.redaction import redact
 
 DCGM, NVB, NCCL = (
     "run:dcgmi diag -r 2 -j",
@@ -820,7 +820,7 @@ def test_names_that_programs_print_are_replaced() -> None:
     readings = [
         Reading(key, {"stdout": text, "stderr": "", "exit_code": 0}) for key, text in texts.items()
     ]
-    shown = json.dumps([reading.value for reading in redacted(Recording({}, ["*"], readings))])
+    shown = json.dumps([reading.value for reading in redact(Recording({}, ["*"], readings))])
     for name in (
         "1650000000001",
         "1650000000002",
