@@ -7,7 +7,7 @@ import typer
 from gpuscan.cli.options import Output, given, one_of
 
 if TYPE_CHECKING:
-    from gpuscan.tickets.load import Case
+    from gpuscan.tickets.ticket import TicketInput
 
 app = typer.Typer()
 
@@ -48,23 +48,24 @@ def ticket(
     part that needs most.
     """
     from gpuscan.cli.output import write
-    from gpuscan.tickets import load as ticketing
+    from gpuscan.tickets.load import load_input
+    from gpuscan.tickets.ticket import build_ticket, render_ticket
 
-    case = ticketing.opened(report, gpu or "") if report else newest_failing(state_dir or "")
-    write(ticketing.told(case, gpu or "", format_), output or "")
+    source = load_input(report, gpu or "") if report else newest_failing(state_dir or "")
+    write(render_ticket(build_ticket(source, gpu or ""), format_), output or "")
 
 
-def newest_failing(state_dir: str) -> "Case":
+def newest_failing(state_dir: str) -> "TicketInput":
     """Return the newest archived failing run of any machine, with its timeline; it says on
     standard error which that is.
     """
     from gpuscan.errors import complain
     from gpuscan.state import timeline
-    from gpuscan.tickets.load import Case
+    from gpuscan.tickets.ticket import TicketInput
 
     document, rows = timeline.find_newest_failing(state_dir)
     run, host = document["run"], document["host"]
     complain(
         f"gpuscan: the newest failing run: {host.get('hostname') or 'a machine without a name'}, {run.get('started_at')}"
     )
-    return Case(document, rows, timeline.find_holders(document))
+    return TicketInput(document, rows, timeline.find_holders(document))

@@ -1,6 +1,4 @@
-"""Tickets for readers: text that fits into mail and terminal, Markdown for trackers, JSON for
-programs.
-"""
+"""Tickets: text for mail and terminals, Markdown for trackers, JSON for programs."""
 
 import json
 import re
@@ -12,9 +10,9 @@ from typing import Any, NamedTuple
 from gpuscan.renderers.folding import ranges
 from gpuscan.text import printable
 
-WIDTH = 78  # tickets are pasted into mail and forms; wider screens leave the rest empty
-LONGEST = 300  # characters of one value or sentence; the JSON has the whole
-MOST_READINGS, MOST_FACTS = 2, 10  # named; the rest is counted
+WIDTH = 78  # tickets are pasted into mail and forms
+LONGEST = 300  # characters of one value or sentence; the JSON has all of it
+MOST_READINGS, MOST_FACTS = 2, 10  # listed; the others are counted
 PLACEHOLDERS = (
     "",
     "none",
@@ -25,10 +23,12 @@ PLACEHOLDERS = (
     "0",
 )
 LABELS = {
-    "serial": "serial", "board_serial": "board serial", "chassis_serial": "chassis serial", "bios_version": "BIOS",
-    "os": "OS", "part_number": "part number", "uuid": "UUID", "vbios": "VBIOS", "inforom": "InfoROM",
-    "gsp_firmware": "GSP firmware", "memory_mib": "memory (MiB)", "device_id": "PCI device id", "address": "PCI address",
-    "physical_slot": "chassis slot", "nvml_index": "NVML index", "board_id": "board id (PSID)", "name": "model",
+    "serial": "serial", "board_serial": "board serial", "chassis_serial": "chassis serial",
+    "bios_version": "BIOS", "os": "OS", "part_number": "part number", "uuid": "UUID",
+    "vbios": "VBIOS", "inforom": "InfoROM", "gsp_firmware": "GSP firmware",
+    "memory_mib": "memory (MiB)", "device_id": "PCI device id", "address": "PCI address",
+    "physical_slot": "chassis slot", "nvml_index": "NVML index", "board_id": "board id (PSID)",
+    "name": "model",
 }  # fmt: skip
 WHERE = {
     "serial": "see gpuscan history, the label on the part or its chassis, or the BMC's inventory",
@@ -36,15 +36,11 @@ WHERE = {
     "uuid": "see gpuscan history",
 }
 CHASSIS = "see the label on the chassis, or the BMC"
-IF_READ = (
-    "silkscreen",
-    "physical_slot",
-    "nvml_index",
-)  # nothing is missing where a machine has none of these
+OPTIONAL = ("silkscreen", "physical_slot", "nvml_index")  # many machines have none of these
 
 
 class Entry(NamedTuple):
-    """One line of a ticket; *code* marks what is no prose."""
+    """One line of a ticket; *code* marks a value that is not prose."""
 
     label: str
     text: str
@@ -60,7 +56,7 @@ def json_(ticket: Mapping[str, Any]) -> str:
 
 
 def text(ticket: Mapping[str, Any]) -> str:
-    """Return the ticket as text of at most WIDTH columns, but for words that are longer."""
+    """Return the ticket as text of at most WIDTH columns, longer words excepted."""
     blocks = []
     for title, entries in _sections(ticket):
         wide = max([len(entry.label) for entry in entries] or [0])
@@ -86,7 +82,7 @@ def _wrapped(head: str, words: str, hang: int = 0) -> str:
 
 
 def markdown(ticket: Mapping[str, Any]) -> str:
-    """Return the ticket as Markdown: a heading a section, a list item an entry."""
+    """Return the ticket as Markdown: one heading a section, one list item an entry."""
     blocks: list[str] = []
     for title, entries in _sections(ticket):
         lines = [
@@ -102,7 +98,7 @@ def _marked(entry: Entry) -> str:
 
 
 def _plain(words: str) -> str:
-    """Return words that mean nothing to Markdown: evidence must not make links, headings or HTML."""
+    """Escape Markdown: evidence must not create links, headings or HTML."""
     return re.sub(r"([\\`*<\[])", r"\\\1", printable(words))
 
 
@@ -116,10 +112,10 @@ def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
     policy = ticket["policy"]
     yield "NVIDIA's policy", [Entry("", policy["text"]), Entry("", f"Source: {policy['source']}")]
     yield "Timeline", _timeline(ticket)
-    yield "Who holds the GPUs (a reset needs them free)", _holders(ticket["holders"])
+    yield "Processes that hold the GPUs (a reset needs them free)", _holders(ticket["holders"])
     yield "Files", _files(ticket["files"])
     if ticket["also_failed"]:
-        yield "Also failed in this node", [_other(row) for row in ticket["also_failed"]]
+        yield "Also failed on this node", [_other(row) for row in ticket["also_failed"]]
 
 
 def _named(subject: str) -> str:
@@ -128,25 +124,28 @@ def _named(subject: str) -> str:
 
 def _head(ticket: Mapping[str, Any]) -> list[Entry]:
     report = ticket["report"]
-    partly = "" if report["complete"] else "; not everything could be read"
+    partly = "" if report["complete"] else "; some facts could not be read"
     entries = [
         Entry("to do", ticket["todo"]),
         Entry("then", ticket["proof"]),
         Entry(
             "verdict",
-            f"{report['verdict']} (exit code {report['exit_code']}) by profile {report['profile']}{partly}",
+            f"{report['verdict']} (exit code {report['exit_code']}), profile {report['profile']}"
+            f"{partly}",
         ),
         Entry(
             "judged",
-            f"{report['started_at'] or 'at a time that is not known'}, gpuscan {report['gpuscan_version']}",
+            f"{report['started_at'] or 'at an unknown time'}, gpuscan {report['gpuscan_version']}",
         ),
     ]
     kinds = {
-        "synthetic": "no machine gave these readings",
+        "synthetic": "these readings are from no real machine",
         "drill": "the fault was injected on purpose",
     }
     return [
-        Entry("beware", f"{why}: send this to nobody") for key, why in kinds.items() if report[key]
+        Entry("beware", f"{why}: do not send this ticket")
+        for key, why in kinds.items()
+        if report[key]
     ] + entries
 
 
@@ -154,7 +153,7 @@ def _part(part: Mapping[str, Any]) -> list[Entry]:
     rows = [
         (key, value)
         for key, value in part.items()
-        if key != "kind" and not (key in IF_READ and value is None)
+        if key != "kind" and not (key in OPTIONAL and value is None)
     ]
     return [_fact(key, value, WHERE.get(key, "")) for key, value in rows]
 
@@ -175,7 +174,7 @@ def _machine(ticket: Mapping[str, Any]) -> list[Entry]:
         entries.append(
             Entry(
                 "virtual",
-                "yes: these serials are the hypervisor's; chassis and power are its owner's",
+                "yes: these serials are the hypervisor's; its owner knows chassis and power",
             )
         )
     return entries
@@ -198,7 +197,7 @@ def _finding(finding: Mapping[str, Any]) -> list[Entry]:
     entries = [
         Entry("check", f"{finding['check']} on {_named(finding['subject'])}"),
         Entry("action", asked),
-        Entry("read at", f"{finding['read_at'] or 'not known'}{happened}"),
+        Entry("read at", f"{finding['read_at'] or 'unknown'}{happened}"),
     ]
     for word in ("observed", "expected"):
         if finding[word] is not None:
@@ -219,9 +218,7 @@ def _value(value: Any) -> str:
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line a fact, with equal facts of numbered links folded: eighteen of them are one
-    line.
-    """
+    """Return one line a fact; equal facts of numbered links are folded into one."""
     folded: dict[tuple[str, str], tuple[list[int], list[str]]] = {}
     for row in rows:
         hit = re.search(r"\[(\d{1,4})\]", row["fact"])
@@ -244,7 +241,7 @@ def _evident(stem: str, value: str, numbers: Sequence[int], keys: Sequence[str])
 
 def _timeline(ticket: Mapping[str, Any]) -> list[Entry]:
     rows = [
-        Entry(row["at"] or "not known", f"{row['kind']}: {_short(row['text'])}")
+        Entry(row["at"] or "unknown", f"{row['kind']}: {_short(row['text'])}")
         for row in ticket["timeline"]
     ]
     last = [
@@ -256,8 +253,8 @@ def _timeline(ticket: Mapping[str, Any]) -> list[Entry]:
 
 def _holders(holders: Sequence[Mapping[str, Any]] | None) -> list[Entry]:
     if holders is None:
-        return [Entry("", "not looked at; on the node, as root: fuser -v /dev/nvidia*")]
-    return [_holder(row) for row in holders] or [Entry("", "nobody")]
+        return [Entry("", "not recorded; on the node, run as root: fuser -v /dev/nvidia*")]
+    return [_holder(row) for row in holders] or [Entry("", "none")]
 
 
 def _holder(row: Mapping[str, Any]) -> Entry:
@@ -266,7 +263,7 @@ def _holder(row: Mapping[str, Any]) -> Entry:
     devices = ", ".join(row["files"])
     return Entry(
         f"pid {row['pid']}",
-        f"{row['name']} of user {row['user']} has {devices} open; it ends with: {row['ends_with']}",
+        f"{row['name']} of user {row['user']} has {devices} open; to end it: {row['ends_with']}",
     )
 
 
@@ -292,4 +289,4 @@ def _other(row: Mapping[str, Any]) -> Entry:
 
 
 def _short(words: str) -> str:
-    return words if len(words) <= LONGEST else f"{words[:LONGEST]}… (cut)"
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]}… (truncated)"

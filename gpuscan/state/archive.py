@@ -139,18 +139,18 @@ class Archive:
         blob = zlib.compress(json.dumps(report, default=str).encode("ascii", "backslashreplace"))
         values = {**run, "machine": machine}
         marks = ", ".join("?" * (len(RUN_COLUMNS) + 1))
+        columns = ", ".join(RUN_COLUMNS)  # our own constants, never input
         cursor = self.db.execute(
-            # the column names are ours
-            f"INSERT OR IGNORE INTO runs ({', '.join(RUN_COLUMNS)}, report) VALUES ({marks})",  # noqa: S608
+            f"INSERT OR IGNORE INTO runs ({columns}, report) VALUES ({marks})",  # noqa: S608
             (*(values[name] for name in RUN_COLUMNS), blob),
         )
         if not cursor.rowcount:
             return  # imported twice
         number = cursor.lastrowid
-        columns = ("check", "subject", "serial", "severity", "action", "same", "message")
+        found = ("check", "subject", "serial", "severity", "action", "same", "message")
         self.db.executemany(
             "INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(number, *(row[name] for name in columns)) for row in run["findings"]],
+            [(number, *(row[name] for name in found)) for row in run["findings"]],
         )
         measured = ("name", "subject", "value", "unit")
         self.db.executemany(
@@ -188,11 +188,9 @@ class Archive:
 
     def runs(self, since_s: float) -> list[Row]:
         """Return the runs of all machines from *since_s* on, newest first, with their findings."""
-        rows = self._query(
-            # the column names are ours
-            f"SELECT id, {', '.join(RUN_COLUMNS)} FROM runs WHERE at >= ? ORDER BY at DESC",  # noqa: S608
-            (since_s,),
-        )
+        columns = ", ".join(RUN_COLUMNS)  # our own constants, never input
+        query = f"SELECT id, {columns} FROM runs WHERE at >= ? ORDER BY at DESC"  # noqa: S608
+        rows = self._query(query, (since_s,))
         return [{**row, "findings": self._findings(row.pop("id"))} for row in rows]
 
     def _findings(self, run: int) -> list[Row]:
@@ -231,7 +229,7 @@ class Archive:
         )
 
     def faults(self, machine: str, since_s: float, until_s: float) -> list[Row]:
-        """Return a machine's newest MOST_FAULTS failures, oldest first, as `model.Fault` names them."""
+        """Return a machine's newest MOST_FAULTS failures, oldest first, named as in `model.Fault`."""
         rows = self._query(
             'SELECT check_id AS "check", subject, serial, same, findings.action, at AS at_s,'
             " boot_id, message FROM findings JOIN runs ON run = runs.id"

@@ -1,6 +1,4 @@
-"""The folder of evidence that a failed node leaves: recording, report, ticket, holders, NVIDIA's
-log, and their hashes.
-"""
+"""The evidence of a failure, in one folder: recording, report, ticket, holders, NVIDIA's log."""
 
 import json
 import os
@@ -18,19 +16,20 @@ from gpuscan.errors import UsageError
 from gpuscan.files import write_atomically
 from gpuscan.recording import Recording, save
 from gpuscan.renderers.json_ import document
-from gpuscan.tickets import ticket
+from gpuscan.tickets.parts import failures
+from gpuscan.tickets.ticket import TicketInput, build_ticket, render_ticket
 
-BUG_REPORT_S = 120.0  # NVIDIA allows it an hour; whoever waits for a verdict does not
+BUG_REPORT_S = 120.0  # NVIDIA allows an hour; a caller waiting for a verdict does not
 HOLDERS_S = 10.0
 MANIFEST = "MANIFEST.json"
 TICKET = "ticket.md"
 
 
 def refuse_unusable(directory: str) -> None:
-    """Raise UsageError where no folder can be made in *directory*, before any work is begun."""
+    """Raise UsageError, before any work, where no folder can be made in *directory*."""
     if not os.path.isdir(directory):
         raise UsageError(
-            f"--collect-on-fail {directory}: there is no such folder: make it first (mkdir -p {directory})"
+            f"--collect-on-fail {directory}: no such folder: create it first (mkdir -p {directory})"
         )
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UsageError(f"--collect-on-fail {directory}: this user cannot write there")
@@ -44,12 +43,12 @@ def collect(
     bug_report_s: float = BUG_REPORT_S,
     root: str = "/",
 ) -> str:
-    """Write <host>-<UTC time>/ into *directory* and return its path; raises UsageError where that
-    fails, leaving nothing.
+    """Write <host>-<UTC time>/ into *directory* and return its path.
 
-    nvidia-bug-report.sh is given *bug_report_s* seconds (0: it is not run), the look at processes
-    below *root* ten more. A signal that stops us cuts these two short; the folder is finished all
-    the same. Without a failure there is no ticket.
+    nvidia-bug-report.sh gets *bug_report_s* seconds (0: it is not run); listing the processes that
+    hold the GPUs, below *root*, gets HOLDERS_S more. A signal cuts both short, and the folder is
+    still completed. Without a failure there is no ticket. Raises UsageError, and leaves nothing
+    behind, where the folder cannot be written.
     """
     from gpuscan.live.evidence import undisturbed
 
@@ -58,14 +57,14 @@ def collect(
         with undisturbed():
             draft = tempfile.mkdtemp(prefix=".gpuscan-", dir=directory)
             _fill(draft, recording, report, bug_report_s, root)
-            place = _renamed(draft, os.path.join(directory, _name(report)))
+            place = _rename(draft, os.path.join(directory, _name(report)))
     except OSError as error:
         raise UsageError(
-            f"{directory}: the evidence cannot be kept: {error.strerror or error}"
+            f"{directory}: cannot keep the evidence: {error.strerror or error}"
         ) from None
     finally:
         if draft:
-            shutil.rmtree(draft, ignore_errors=True)  # not there any more where all went well
+            shutil.rmtree(draft, ignore_errors=True)  # renamed already if all went well
     return place
 
 
@@ -76,8 +75,8 @@ def _name(report: Report) -> str:
     return f"{host[:64] or 'unknown-host'}-{at}"
 
 
-def _renamed(draft: str, place: str) -> str:
-    """Give the folder its name; one that is taken (two runs within a second) gets a number."""
+def _rename(draft: str, place: str) -> str:
+    """Rename the folder; a name that is taken (two runs within a second) gets a number."""
     for number in range(1, 1000):
         wanted = place if number == 1 else f"{place}-{number}"
         if not os.path.lexists(wanted):
@@ -89,28 +88,24 @@ def _renamed(draft: str, place: str) -> str:
 def _fill(draft: str, recording: Recording, report: Report, bug_report_s: float, root: str) -> None:
     from gpuscan.live.evidence import bug_report, hashed, holders
 
-    def kept(name: str, text: str) -> dict[str, Any]:
-        place = os.path.join(draft, name)
-        write_atomically(place, text.encode("utf-8", "backslashreplace"))
-        return hashed(place)
+    def keep(name: str, text: str) -> dict[str, Any]:
+        path = os.path.join(draft, name)
+        write_atomically(path, text.encode("utf-8", "backslashreplace"))
+        return hashed(path)
 
-    save(recording, os.path.join(draft, "recording.json.gz"))
-    files = [hashed(os.path.join(draft, "recording.json.gz"))]
-    files.append(kept("report.json", renderers.find("json")([report], verbosity=0)))
-    files.append(kept("report.txt", renderers.find("text")([report], verbosity=0)))
+    recorded = os.path.join(draft, "recording.json.gz")
+    save(recording, recorded)
+    files = [hashed(recorded)]
+    files.append(keep("report.json", renderers.find("json")([report], verbosity=0)))
+    files.append(keep("report.txt", renderers.find("text")([report], verbosity=0)))
     held = holders(HOLDERS_S, root)
-    files += [
-        kept("holders.json", json.dumps(held, indent=1) + "\n"),
-        bug_report(draft, bug_report_s),
-    ]
+    files.append(keep("holders.json", json.dumps(held, indent=1) + "\n"))
+    files.append(bug_report(draft, bug_report_s))
     data = json.loads(json.dumps(document(report), default=str))
-    if any(
-        finding["severity"] == "fail" for finding in data["findings"]
-    ):  # a healthy part may be swapped, too
-        files.append(
-            kept(TICKET, ticket.render(ticket.build(data, "", (), held, files), "markdown"))
-        )
-    kept(MANIFEST, json.dumps(_manifest(data, files), indent=1) + "\n")
+    if failures(data):  # a swap may begin with a healthy part
+        ticket = build_ticket(TicketInput(data, holders=held, files=files))
+        files.append(keep(TICKET, render_ticket(ticket, "markdown")))
+    keep(MANIFEST, json.dumps(_manifest(data, files), indent=1) + "\n")
 
 
 def _manifest(data: Mapping[str, Any], files: list[dict[str, Any]]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def test_golden_output(case: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("format_", TICKETS)
 def test_golden_ticket(format_: str) -> None:
     document = json.loads(renderers.find("json")([report_on("mixed")], verbosity=0))
-    text = ticket.render(ticket.build(document, "", (), None, ()), format_)
+    text = ticket.render_ticket(ticket.build_ticket(ticket.TicketInput(document)), format_)
     compare(text.replace(__version__, "VERSION"), FOLDER / TICKETS[format_])
 
 

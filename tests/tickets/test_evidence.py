@@ -269,7 +269,7 @@ def test_a_host_s_name_cannot_lead_elsewhere(place: Path) -> None:
 
 def test_nothing_is_left_where_it_cannot_be_kept(place: Path) -> None:
     recording, report = broken()
-    with pytest.raises(UsageError, match="the evidence cannot be kept: No such file"):
+    with pytest.raises(UsageError, match="cannot keep the evidence: No such file"):
         evidence.collect(recording, report, str(place / "none"), bug_report_s=0)
     assert list(place.iterdir()) == []
 
@@ -375,13 +375,13 @@ def test_a_folder_that_goes_away_does_not_cost_the_verdict(eight: Machine, place
         place.rmdir()
         done = finished(process, env)
     assert done.code == 30
-    assert f"gpuscan: {place}: the evidence cannot be kept: No such file or directory" in done.err
+    assert f"gpuscan: {place}: cannot keep the evidence: No such file or directory" in done.err
 
 
 def test_what_is_refused_before_the_scan(eight: Machine, call: Call, tmp_path: Path) -> None:
     done = eight.run("--collect-on-fail", str(tmp_path / "none"))
     assert (done.code, done.out) == (2, "")
-    assert f"there is no such folder: make it first (mkdir -p {tmp_path}/none)" in done.err
+    assert f"no such folder: create it first (mkdir -p {tmp_path}/none)" in done.err
     assert eight.calls() == []
     (tmp_path / "file").touch()
     assert call("run", "--collect-on-fail", str(tmp_path / "file")).code == 2

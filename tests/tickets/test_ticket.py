@@ -26,6 +26,10 @@ from gpuscan.tickets import ticket
 BLANK: tuple[Any, ...] = ([], None, [])
 
 
+def build(document: dict[str, Any], gpu: str = "", *rest: Any) -> dict[str, Any]:
+    return ticket.build_ticket(ticket.TicketInput(document, *rest), gpu)
+
+
 def document_of(recording: Recording) -> dict[str, Any]:
     """What `gpuscan judge --format json` prints of it."""
     return dict(
@@ -74,7 +78,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_heaviest_action_chooses_the_part() -> None:
-    told = ticket.build(broken(), "", *BLANK)
+    told = build(broken(), "", *BLANK)
     assert (told["subject"], told["action"]) == ("gpu:SXM7", "replace")
     assert told["part"]["serial"] == "1654000000004"
     assert [row["check"] for row in told["findings"]] == ["memory.row_remap"]
@@ -91,9 +95,9 @@ def test_the_heaviest_action_chooses_the_part() -> None:
      "GPU-00000001-0000-4000-8000-000000000001"],
 )  # fmt: skip
 def test_a_part_goes_by_many_names(name: str) -> None:
-    told = ticket.build(broken(), name, *BLANK)
+    told = build(broken(), name, *BLANK)
     assert (told["subject"], told["action"]) == ("gpu:SXM6", "reset-gpu")
-    assert "0-6,8-17].active = true" in flat(ticket.render(told, "text")), (
+    assert "0-6,8-17].active = true" in flat(ticket.render_ticket(told, "text")), (
         "eighteen links are folded"
     )
 
@@ -102,75 +106,75 @@ def test_near_misses_and_parts_that_did_not_fail() -> None:
     with pytest.raises(
         UsageError, match=r"--gpu SXM77: no such part in this report; did you mean SXM7"
     ):
-        ticket.build(broken(), "SXM77", *BLANK)
+        build(broken(), "SXM77", *BLANK)
     with pytest.raises(
         UsageError,
         match=r"nothing failed on gpu:SXM5: no ticket; what failed is on gpu:0000:00:07.0",
     ):
-        ticket.build(broken(), "SXM5", *BLANK)
+        build(broken(), "SXM5", *BLANK)
     twins = broken()
     twins["parts"][0]["serial"] = twins["parts"][3]["serial"]
-    with pytest.raises(UsageError, match=r"names gpu:SXM6 \(0000:00:06.0\) and gpu:SXM7"):
-        ticket.build(twins, "1654000000004", *BLANK)
+    with pytest.raises(UsageError, match=r"matches gpu:SXM6 \(0000:00:06.0\) and gpu:SXM7"):
+        build(twins, "1654000000004", *BLANK)
 
 
 def test_no_ticket_where_nothing_failed() -> None:
     with pytest.raises(UsageError, match=r"^nothing failed in this report: no ticket$"):
-        ticket.build(document_of(opened("demo")), "", *BLANK)
+        build(document_of(opened("demo")), "", *BLANK)
     warned = broken()
     for row in warned["findings"]:
         row["severity"] = "warn"
     with pytest.raises(UsageError, match="nothing failed"):
-        ticket.build(warned, "SXM7", *BLANK)
+        build(warned, "SXM7", *BLANK)
 
 
 def test_a_lost_gpu_s_serial_is_looked_for_elsewhere() -> None:
-    told = ticket.build(broken(), "0000:00:07.0", *BLANK)
+    told = build(broken(), "0000:00:07.0", *BLANK)
     assert told["part"]["serial"] is None
     assert (
         "serial not read: see gpuscan history, the label on the part or its chassis, or the BMC's inventory"
-        in flat(ticket.render(told, "text"))
+        in flat(ticket.render_ticket(told, "text"))
     )
 
 
 def test_a_gpu_that_is_gone_makes_a_ticket_for_the_node() -> None:
-    told = ticket.build(fault("card-gone-from-pci"), "", *BLANK)
+    told = build(fault("card-gone-from-pci"), "", *BLANK)
     assert (told["subject"], told["action"], told["part"]) == ("node", "power-cycle", None)
     assert told["findings"][0]["policy"]["key"] == "inventory"
-    assert "\nPart\n" not in ticket.render(told, "text")
+    assert "\nPart\n" not in ticket.render_ticket(told, "text")
 
 
 def test_the_xid_of_a_gpu_that_is_gone_goes_to_its_address() -> None:
-    told = ticket.build(fault("xid-on-a-card-that-is-gone"), "0000:00:09.0", *BLANK)
+    told = build(fault("xid-on-a-card-that-is-gone"), "0000:00:09.0", *BLANK)
     assert (told["subject"], told["action"]) == ("gpu:0000:00:09.0", "reboot")
     assert told["part"]["serial"] is None
 
 
 def test_an_empty_slot_has_a_ticket_of_its_own() -> None:
-    told = ticket.build(fault("slot-empty"), "SXM9", *BLANK)
+    told = build(fault("slot-empty"), "SXM9", *BLANK)
     assert (told["subject"], told["part"]["slot"], told["part"]["serial"]) == (
         "gpu:SXM9",
         "SXM9",
         None,
     )
     assert told["findings"][0]["check"] == "inventory.slots"
-    assert ticket.build(fault("slot-empty"), "", *BLANK)["subject"] == "node"
+    assert build(fault("slot-empty"), "", *BLANK)["subject"] == "node"
     with pytest.raises(UsageError, match="nothing failed on gpu:SXM1"):
-        ticket.build(fault("slot-empty"), "SXM1", *BLANK)
+        build(fault("slot-empty"), "SXM1", *BLANK)
 
 
 def test_a_port_is_a_part() -> None:
     report = fault("port-at-half-rate")
-    told = ticket.build(report, "", *BLANK)
+    told = build(report, "", *BLANK)
     assert told["part"]["kind"] == "port"
     assert told["part"]["board_id"]
-    assert "PSID" in ticket.render(told, "text")
+    assert "PSID" in ticket.render_ticket(told, "text")
 
 
 def test_incidents_have_their_time_and_their_code_s_policy() -> None:
     report = fault("xid-79")
     report["run"]["started_at"] = "2026-11-27T22:18:18Z"
-    told = ticket.build(report, "", *BLANK)
+    told = build(report, "", *BLANK)
     (finding,) = told["findings"]
     assert told["subject"] == "gpu:SXM4"
     assert report["host"]["uptime_s"] == 5321.77
@@ -180,7 +184,7 @@ def test_incidents_have_their_time_and_their_code_s_policy() -> None:
     assert finding["policy"]["key"] == "xid:79"
     assert told["timeline"][0]["at"] == finding["happened_at"]
     report["host"]["uptime_s"] = None
-    assert ticket.build(report, "", *BLANK)["findings"][0]["happened_at"] is None
+    assert build(report, "", *BLANK)["findings"][0]["happened_at"] is None
 
 
 TIMELINE: list[dict[str, Any]] = [
@@ -203,7 +207,7 @@ TIMELINE: list[dict[str, Any]] = [
 
 
 def test_the_timeline_tells_what_was_tried() -> None:
-    told = ticket.build(broken(), "SXM7", TIMELINE, None, [])
+    told = build(broken(), "SXM7", TIMELINE, None, [])
     assert [row["at"][11:13] for row in told["timeline"]] == ["19", "20", "21", "22"], (
         "in order, and not those of another GPU"
     )
@@ -215,8 +219,8 @@ def test_the_timeline_tells_what_was_tried() -> None:
 
 
 def test_without_a_timeline_nothing_is_claimed() -> None:
-    told = ticket.build(broken(), "SXM7", *BLANK)
-    assert told["last_power_cycle"].startswith("not known")
+    told = build(broken(), "SXM7", *BLANK)
+    assert told["last_power_cycle"].startswith("unknown")
     assert told["field_diagnostic"].startswith("not run")
     assert [row["kind"] for row in told["timeline"]] == ["fault"]
 
@@ -228,7 +232,7 @@ def test_the_machine_s_serials() -> None:
         "chassis_serial": "Default string",
         "virtual": True,
     }
-    text = flat(ticket.render(ticket.build(report, "", *BLANK), "text"))
+    text = flat(ticket.render_ticket(build(report, "", *BLANK), "text"))
     assert (
         'serial ZZTEST1 board serial BOARD-1 chassis serial never set ("Default string"): see the label'
         in text
@@ -236,25 +240,25 @@ def test_the_machine_s_serials() -> None:
     assert "these serials are the hypervisor's" in text
     del report["host"]["board_serial"]
     assert "board serial not read: see the label" in flat(
-        ticket.render(ticket.build(report, "", *BLANK), "text")
+        ticket.render_ticket(build(report, "", *BLANK), "text")
     )
 
 
 def test_a_part_s_silkscreen_is_told_where_there_is_one() -> None:
     report = broken()
-    assert "silkscreen" not in ticket.render(ticket.build(report, "SXM7", *BLANK), "text")
+    assert "silkscreen" not in ticket.render_ticket(build(report, "SXM7", *BLANK), "text")
     report["parts"][3]["silkscreen"] = "GPU_4"
-    told = ticket.build(report, "gpu_4", *BLANK)
+    told = build(report, "gpu_4", *BLANK)
     assert told["subject"] == "gpu:SXM7"
-    assert "silkscreen GPU_4" in flat(ticket.render(told, "text"))
+    assert "silkscreen GPU_4" in flat(ticket.render_ticket(told, "text"))
 
 
 def test_synthetic_readings_are_for_nobody() -> None:
     report = broken()
-    assert "beware" not in ticket.render(ticket.build(report, "", *BLANK), "text")
+    assert "beware" not in ticket.render_ticket(build(report, "", *BLANK), "text")
     report["run"]["synthetic"] = True
-    assert "beware no machine gave these readings: send this to nobody" in flat(
-        ticket.render(ticket.build(report, "", *BLANK), "text")
+    assert "beware these readings are from no real machine: do not send this ticket" in flat(
+        ticket.render_ticket(build(report, "", *BLANK), "text")
     ).replace("  ", " ")
 
 
@@ -282,24 +286,24 @@ FILES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("format_", ["text", "markdown"])
 def test_holders_and_files(format_: str) -> None:
     text = (
-        flat(ticket.render(ticket.build(broken(), "", [], HOLDERS, FILES), format_))
+        flat(ticket.render_ticket(build(broken(), "", [], HOLDERS, FILES), format_))
         .replace("**", "")
         .replace(": ", " ")
     )
     assert (
-        "pid 812 nvidia-persistenced of user 0 has /dev/nvidia0 open; it ends with systemctl stop it"
+        "pid 812 nvidia-persistenced of user 0 has /dev/nvidia0 open; to end it systemctl stop it"
         in text
     )
     assert "not seen processes whose open files could not be seen 3; run as root" in text
     assert f"recording.json.gz 17 bytes, 2026-11-27T22:18:18Z, SHA-256 {'ab' * 32}" in text
     assert "nvidia-bug-report.log not installed here" in text
-    nobody = flat(ticket.render(ticket.build(broken(), "", [], [], []), format_))
-    assert "nobody" in nobody
+    nobody = flat(ticket.render_ticket(build(broken(), "", [], [], []), format_))
+    assert "none" in nobody
 
 
 def test_no_line_of_the_text_is_wider_than_mail() -> None:
     for name in ("", "SXM6", "0000:00:07.0"):
-        text = ticket.render(ticket.build(broken(), name, TIMELINE, HOLDERS, FILES), "text")
+        text = ticket.render_ticket(build(broken(), name, TIMELINE, HOLDERS, FILES), "text")
         assert [
             line for line in text.splitlines() if len(line) > WIDTH and " " in line.strip()
         ] == []
@@ -314,12 +318,12 @@ def test_evidence_forges_nothing() -> None:
         "observed": evil,
         "evidence": [{"fact": evil, "value": evil, "readings": [evil]}],
     }
-    told = ticket.build(report, "", [], None, [])
+    told = build(report, "", [], None, [])
     for format_ in ("text", "markdown"):
-        text = ticket.render(told, format_)
+        text = ticket.render_ticket(told, format_)
         assert "\x1b" not in text
         assert not any(line.startswith("## Verdict") for line in text.splitlines())
-    marked = ticket.render(told, "markdown")
+    marked = ticket.render_ticket(told, "markdown")
     prose = "".join(
         piece for n, piece in enumerate(marked.replace("\\`", "").split("`")) if n % 2 == 0
     )
@@ -334,9 +338,9 @@ def test_every_failure_of_every_fault_has_its_ticket() -> None:
     for name in FAULTS:
         report = fault(name)
         if any(row["severity"] == "fail" for row in report["findings"]):
-            told = ticket.build(report, "", *BLANK)
+            told = build(report, "", *BLANK)
             assert told["action"] == report["summary"]["action"], name
-            assert all(ticket.render(told, format_) for format_ in ticket.FORMATS), name
+            assert all(ticket.render_ticket(told, format_) for format_ in ticket.FORMATS), name
 
 
 def test_every_policy_is_for_something_that_there_is() -> None:
@@ -369,9 +373,9 @@ def test_a_check_without_policy_gives_its_own_source() -> None:
     report = broken()
     (finding,) = [row for row in report["findings"] if row["check"] == "memory.row_remap"]
     finding["check"] = "site.of_our_own"
-    told = ticket.build(report, "", *BLANK)
+    told = build(report, "", *BLANK)
     assert told["findings"][0]["policy"] == {"key": None, "text": None, "source": finding["source"]}
-    assert f"source {finding['source']}" in flat(ticket.render(told, "text"))
+    assert f"source {finding['source']}" in flat(ticket.render_ticket(told, "text"))
 
 
 # The command
@@ -424,17 +428,20 @@ def damaged() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "not a report, or one that was cut off (no valid JSON)"),
-        (b'{"schema_version": "1.1", "run"', "not a report, or one that was cut off"),
-        (b"[" * 100_000, "not a report, or one that was cut off"),
+        (b"", "not a report, or a truncated one (invalid JSON)"),
+        (b'{"schema_version": "1.1", "run"', "not a report, or a truncated one"),
+        (b"[" * 100_000, "not a report, or a truncated one"),
         (b"\xff\xfe", "not a report"),
-        (b"[]", "holds no report"),
+        (b"[]", "contains no report"),
         (b"7", "not a gpuscan report: write one with gpuscan run --format json"),
         (b'[{"summary": 1}]', "not a gpuscan report"),
-        (b'{"schema_version": "9.0", "summary": {}}', "report format 9.0, this gpuscan reads 1."),
+        (
+            b'{"schema_version": "9.0", "summary": {}}',
+            "report format 9.0, but this gpuscan reads 1.",
+        ),
         (
             b'{"format": "gpuscan-recording"}',
-            "is a recording, not a report; judge it first with: gpuscan judge ",
+            "a recording, not a report; judge it first with: gpuscan judge ",
         ),
         (b"\x1f\x8b rest", "judge it first with: gpuscan judge "),
     ],
@@ -454,7 +461,7 @@ def test_what_is_no_report_is_told(
 def test_what_cannot_be_used(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text(json.dumps(damaged()), "utf-8")
-    assert "a damaged report: $.findings[0]: " in call("ticket", str(file)).err
+    assert "damaged report: $.findings[0]: " in call("ticket", str(file)).err
     assert (
         call("ticket", str(tmp_path / "none.json")).err
         == f"gpuscan: {tmp_path}/none.json: No such file or directory\n"
