@@ -2,11 +2,10 @@
 --level exercised them.
 """
 
-from gpuscan import Action, BurnTest, Profile, check, fail, read, warn
+from gpuscan import Action, BurnTest, Profile, Rate, check, fail, read, warn
 from gpuscan.burnin.rates import held_to
 from gpuscan.engine.lens import NotJudged
 from gpuscan.engine.measurements import unit_of
-from gpuscan.model import Rate
 from gpuscan.model.outcome import TO_REPLACE
 
 ANSWERS = "driver.gpu_access"
@@ -242,7 +241,7 @@ def test_floor(test: BurnTest, profile: Profile) -> None:
 
 def _told(rate: Rate) -> str:
     twice = "".join(f", {again:g} at a second try" for again in rate.again)
-    return f"{rate.label}: {rate.value:g} {unit_of(rate)}{twice}"
+    return f"{rate.label}: {rate.value:g} {unit_of(rate.label)}{twice}"
 
 
 def _floor(label: str, profile: Profile) -> tuple[float, bool]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gpuscan import __version__, collectors, profile
+from gpuscan import __version__, collectors
 from gpuscan.burnin.plan import END, START_S, Plan, planned, told, with_tools
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import Before, Load
@@ -18,6 +18,7 @@ from gpuscan.engine import judging
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.live.scanner import Request, Scanner
 from gpuscan.model import Unread, is_unread
+from gpuscan.model.select import select_gpus
 from gpuscan.recording import Reading, Recording, is_plausible_time, load, save
 
 LEAST_S = 10.0
@@ -125,7 +126,7 @@ def _planned(wish: BurnInOptions, recording: Recording, wanted: judging.Plan) ->
     chosen, _ = judging.profile_of(recording, node, wanted)
     whole = () if is_unread(node.gpus) else node.gpus
     if wanted.want.gpus:
-        node = profile.only_gpus(node, judging.gpus_named(wanted.want.gpus))
+        node = select_gpus(node, judging.gpus_named(wanted.want.gpus))
     beside = [] if is_unread(node.gpus) else [gpu for gpu in whole if gpu not in node.gpus]
     floors = {
         label: floor

@@ -204,12 +204,12 @@ def capture(files: Sequence[str], machine: Machine, file: str) -> int:
     """Write the profile of good nodes; a node that a bundled profile or the common checks fail is
     refused.
     """
-    from gpuscan.profile.capture import captured
+    from gpuscan.profile.capture import capture_profile
 
     if file and file != "-":
         output.refuse_unwritable(file)
     nodes = [_fit(file, opened(file)) for file in files] if files else [_exercised(machine)]
-    output.write(captured(nodes), file)
+    output.write(capture_profile(nodes), file)
     return 0
 
 
@@ -217,13 +217,13 @@ def _exercised(machine: Machine) -> Node:
     """Return this node; where it is to be exercised, what refuses it without that does so before
     minutes are spent.
     """
-    from gpuscan.profile.capture import captured
+    from gpuscan.profile.capture import capture_profile
 
     recording, stopped = scan(machine, None)
     if machine.wish.level != "passive" and not stopped:
         from gpuscan.burnin.exercise import run_burnin
 
-        captured([_fit("this node", recording)])
+        capture_profile([_fit("this node", recording)])
         stopped = run_burnin(machine, recording, judging.prepare(Wanted()))
     if stopped:
         raise UsageError("the scan was ended by a signal: nothing is captured of half a scan")

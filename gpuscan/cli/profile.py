@@ -14,9 +14,9 @@ app = typer.Typer(help="List, show, validate, compare and capture profiles.", no
 def profile_list(format_: Format = "text") -> None:
     """List the profiles that a name can mean."""
     from gpuscan.cli.output import write
-    from gpuscan.profile import capture
+    from gpuscan.profile import listing
 
-    write(capture.listed(format_), "")
+    write(listing.render_list(format_), "")
 
 
 @app.command("show")
@@ -27,9 +27,9 @@ def profile_show(
 ) -> None:
     """Show a profile with its parents' values, as it is judged by."""
     from gpuscan.cli.output import write
-    from gpuscan.profile import capture
+    from gpuscan.profile import listing
 
-    write(capture.shown(name, settings, format_), "")
+    write(listing.render_profile(name, settings, format_), "")
 
 
 @app.command("validate")
@@ -48,9 +48,9 @@ def profile_diff(
 ) -> None:
     """Tell in which expectations two profiles differ."""
     from gpuscan.cli.output import write
-    from gpuscan.profile import capture
+    from gpuscan.profile import listing
 
-    write(capture.compared(first, second, format_), "")
+    write(listing.render_difference(first, second, format_), "")
 
 
 @app.command("capture")

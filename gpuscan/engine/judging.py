@@ -16,6 +16,7 @@ from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.files import bundled
 from gpuscan.model import Node, is_unread
 from gpuscan.model.outcome import FAILED, LEVELS
+from gpuscan.model.select import select_gpus
 from gpuscan.pci import pci_address
 from gpuscan.recording import Recording
 
@@ -246,12 +247,12 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
         return plan.named, f"profile {plan.named.name}"
     own = recording.meta.profile
     if recording.meta.expectations is not None:
-        kept = profile.given(str(own or ""), recording.meta.expectations, plan.want.settings)
+        kept = profile.parse_recorded(str(own or ""), recording.meta.expectations, plan.want.settings)
         vouches = recording.meta.vouches is not False
         return kept._replace(vouches=vouches), f"profile {own}, kept in the recording"
     if own:
         if (
-            str(own) not in profile.known_names()
+            str(own) not in profile.list_profiles()
         ):  # a name only: a recording is data and must not point at files
             raise ProfileError(
                 f"profile {own}, named in the recording, is not known here: name one with --profile"
@@ -268,7 +269,7 @@ def _restricted(
     node: Node, chosen: profile.Profile, gpus: str
 ) -> tuple[Node, profile.Profile, str]:
     total = 0 if is_unread(node.gpus) else len(node.gpus)
-    node = profile.only_gpus(node, gpus_named(gpus))
+    node = select_gpus(node, gpus_named(gpus))
     data = {
         **chosen.data,
         "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves GPUs out")},

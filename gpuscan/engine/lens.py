@@ -1,27 +1,35 @@
-"""What a check sees: facts as plain values, each booked when read, each missing one booked and
-refused.
+"""What a check sees: facts and expectations as plain values. Each one that it reads is logged as
+evidence; one that was not read, or that the profile leaves open, ends the check.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 from gpuscan.model import Unread, is_unread
 from gpuscan.model.outcome import Evidence
+from gpuscan.profile.keys import is_table
+
+if TYPE_CHECKING:
+    from gpuscan.profile import Profile
 
 T = TypeVar("T")
 Sources = Mapping[str, tuple[str, ...]]
 
 
 class NotRead(Exception):
-    """A check reached for a fact that was not read; the lens has booked it."""
+    """A check asked for a fact that was not read; the fact log has the reason."""
 
 
 class NotJudged(Exception):
-    """A check reached for an expectation that the profile leaves open."""
+    """A check asked for an expectation that the profile leaves open."""
 
 
-class Book:
-    """What one check on one subject has read, could not read, and may leave out."""
+class FactLog:
+    """What one check read of one subject, and what it could not read.
+
+    *sources* maps a fact's path to its reading keys. *explained* holds the addresses of GPUs whose
+    unread facts another check already reports; `read` skips them and lists them in *left_out*.
+    """
 
     def __init__(self, sources: Sources, explained: frozenset[str] = frozenset()) -> None:
         self.sources = sources
@@ -31,34 +39,32 @@ class Book:
         self.missing: list[tuple[str, Unread]] = []
 
     def keys(self, path: str) -> tuple[str, ...]:
-        """Return the readings behind a fact: its own, or those of the record that holds it."""
+        """Return the reading keys behind a fact, else those of the closest record around it."""
         keys = self.sources.get(path)
         while keys is None and path:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
             keys = self.sources.get(path)
         return keys or ()
 
-    def saw(self, path: str, value: Any) -> None:
-        """Book a fact that was read."""
+    def add_read(self, path: str, value: Any) -> None:
+        """Log a fact that was read."""
         self.reads.append(Evidence(path, value, self.keys(path)))
 
-    def missed(self, path: str, unread: Unread) -> None:
-        """Book a fact that was not."""
+    def add_missing(self, path: str, unread: Unread) -> None:
+        """Log a fact that was not read."""
         self.missing.append((path, unread))
 
 
 class Lens:
-    """A record seen through a book. It has the record's facts and nothing else of a tuple's
-    abilities.
-    """
+    """A record as a check sees it: its facts, and none of the other abilities of a tuple."""
 
-    __slots__ = ("_book", "_path", "_record")
+    __slots__ = ("_log", "_path", "_record")
     __hash__ = None  # type: ignore[assignment]  # two lenses on one record are not one fact
 
-    def __init__(self, record: Any, path: str, book: Book) -> None:
+    def __init__(self, record: Any, path: str, log: FactLog) -> None:
         _set_record(self, record)
         _set_path(self, path)
-        _set_book(self, book)
+        _set_log(self, log)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -66,9 +72,9 @@ class Lens:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._record, name)
-        if name in ("label", "address"):  # what the subject is called is no fact about its health
+        if name in ("label", "address"):  # a subject's name says nothing about its health
             return value
-        return focus(value, f"{self._path}.{name}" if self._path else name, self._book)
+        return focus(value, f"{self._path}.{name}" if self._path else name, self._log)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a check cannot change {self._path}.{name}")
@@ -84,56 +90,88 @@ class Lens:
 
 
 PLAIN = frozenset((bool, int, float, str))
-# past the __setattr__ that refuses checks
-_set_record, _set_path, _set_book = (
-    vars(Lens)[slot].__set__ for slot in ("_record", "_path", "_book")
+# these bypass the __setattr__ that refuses checks
+_set_record, _set_path, _set_log = (
+    vars(Lens)[slot].__set__ for slot in ("_record", "_path", "_log")
 )
 
 
-def focus(value: Any, path: str, book: Book) -> Any:
-    """Return *value* as a check may have it; raises NotRead, after booking, for what was not read."""
-    if type(value) in PLAIN:  # most facts by far
-        book.saw(path, value)
+class ProfileLens:
+    """The profile as a check sees it: each expectation that it reads is logged, and an open one
+    (`null`) ends the check.
+    """
+
+    def __init__(
+        self, profile: "Profile", data: Mapping[str, Any], path: str, log: FactLog | None = None
+    ) -> None:
+        self._profile, self._data, self._path, self._log = profile, data, path, log
+
+    def get(self, name: str) -> Any:
+        """Return an expectation, or None if the profile leaves it open, without logging it."""
+        return self._data.get(name)
+
+    def __getattr__(self, name: str) -> Any:
+        path = f"{self._path}.{name}" if self._path else name
+        if name not in self._data:
+            raise AttributeError(
+                f"profiles have no key {path}: add it to gpuscan/schemas/profile.schema.json"
+            )
+        value = self._data[name]
+        if isinstance(value, dict) and not is_table(path):
+            return ProfileLens(self._profile, value, path, self._log)
+        if value is None:
+            raise NotJudged(path)
+        if self._log is not None:
+            self._log.reads.append(
+                Evidence(f"profile.{path}", value, (f"profile:{self._profile.name}",))
+            )
+        return value
+
+
+def focus(value: Any, path: str, log: FactLog) -> Any:
+    """Return *value* as a check may have it; raises NotRead, after logging it, if it was not
+    read.
+    """
+    if type(value) in PLAIN:  # by far the most common case
+        log.add_read(path, value)
         return value
     if is_unread(value):
-        book.missed(path, value)
+        log.add_missing(path, value)
         raise NotRead(path)
     if hasattr(value, "_fields"):
-        return Lens(value, path, book)
+        return Lens(value, path, log)
     if type(value) is tuple:
-        book.saw(path, len(value))
-        return tuple(_item(item, position, path, book) for position, item in enumerate(value))
-    book.saw(path, value)
+        log.add_read(path, len(value))
+        return tuple(_item(item, position, path, log) for position, item in enumerate(value))
+    log.add_read(path, value)
     return value
 
 
-def _item(item: Any, position: int, path: str, book: Book) -> Any:
-    if hasattr(item, "_fields") and not is_unread(item):
-        return Lens(item, f"{path}[{getattr(item, 'label', position)}]", book)
-    return focus(item, f"{path}[{position}]", book) if is_unread(item) else item
+def _item(item: Any, position: int, path: str, log: FactLog) -> Any:
+    if is_unread(item):
+        return focus(item, f"{path}[{position}]", log)
+    if hasattr(item, "_fields"):
+        return Lens(item, f"{path}[{getattr(item, 'label', position)}]", log)
+    return item
 
 
-def look(record: T, path: str, book: Book) -> T:
-    """Return *record* through a lens, typed as the record so that checks read and type-check like
-    prose.
-    """
-    return cast(T, Lens(record, path, book))
+def look(record: T, path: str, log: FactLog) -> T:
+    """Return *record* through a lens, typed as the record."""
+    return cast(T, Lens(record, path, log))
 
 
 def read(records: Iterable[T], fact: str) -> list[tuple[T, Any]]:
-    """Return (record, value of *fact*) for every record where it was read; the rest are booked as
-    unread.
+    """Return (record, value of *fact*) for every record in which it was read; log the others.
 
-    *fact* may be dotted (`pcie.width`). GPUs whose silence another check has already reported are
-    left out; where that leaves nothing wrong the result is a skip, for what was compared is not
-    all.
+    *fact* may be dotted (`pcie.width`). GPUs whose unread facts another check already reports are
+    left out; a check that then finds nothing wrong is skipped, because it did not see all GPUs.
     """
     pairs = []
     for record in records:
-        book: Book = object.__getattribute__(record, "_book")
+        log: FactLog = object.__getattribute__(record, "_log")
         address = getattr(object.__getattribute__(record, "_record"), "address", None)
-        if address in book.explained:
-            book.left_out.append(address)
+        if address in log.explained:
+            log.left_out.append(address)
             continue
         value: Any = record
         try:
@@ -146,8 +184,8 @@ def read(records: Iterable[T], fact: str) -> list[tuple[T, Any]]:
 
 
 class Odd(NamedTuple):
-    """Those that differ from what most have: the common value, the records that differ, and both
-    in words.
+    """The value that most records have, the records that differ, and those as text:
+    `SXM2 96.00.A5, SXM4 96.00.A7`.
     """
 
     common: Any
@@ -156,8 +194,8 @@ class Odd(NamedTuple):
 
 
 def odd(pairs: Sequence[tuple[Any, Any]]) -> Odd:
-    """Split (record, value) pairs into what most have and who differs; without a majority the
-    first value is common.
+    """Split (record, value) pairs into the most common value and the records that differ from it;
+    without a majority the first value is the common one.
     """
     values = [value for _, value in pairs]
     common = max(values, key=values.count, default=None)

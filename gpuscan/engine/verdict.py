@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuscan.engine import hold
 from gpuscan.engine.conclude import Circumstance, conclude, worst_action
 from gpuscan.engine.escalation import escalated, marked
-from gpuscan.engine.lens import Book, look
+from gpuscan.engine.lens import FactLog, ProfileLens, look
 from gpuscan.engine.pairs import of_one_end
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import incidents_of, parts_of, plain
@@ -20,7 +20,8 @@ from gpuscan.engine.slots import of_the_slot
 from gpuscan.engine.suite import Check, aliases, call
 from gpuscan.model import Node, Unread, is_unread
 from gpuscan.model.outcome import HARMLESS, Action, Finding, Result, Status
-from gpuscan.profile import Profile, ProfileLens
+from gpuscan.profile import Profile
+from gpuscan.profile.keys import is_choice
 
 NOUNS = {
     "gpu": "NVIDIA GPU",
@@ -34,10 +35,6 @@ NOUNS = {
 SHARED_FROM_GPUS = 3
 HOLD_ALIASES = {"history.no_hold_stands": hold.CHECK}
 Needs = Mapping[str, frozenset[str]]
-OF_CHOICE = (  # what only its owner can want of a node: without it nothing is missing
-    "driver.confidential_compute", "driver.flavour", "gpu.compute_mode", "gpu.persistence", "gpu.slots", "gpu.vbios",
-    "infiniband.firmware", "infiniband.hcas", "kernel.gpudirect_rdma", "kernel.modules", "limits.temperature_spread_c",
-)  # fmt: skip
 LISTS = ("gpus", "ports", "app_errors", "complaints")
 EVERY_GPU_GIVES = ("access", "device_id", "kernel_driver", "name", "uuid")  # no GPU lacks these
 
@@ -198,16 +195,16 @@ def _without_subject(one: Check, case: Case) -> Result:
 
 
 def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str, str]) -> Result:
-    book = Book(case.node.sources, frozenset(quiet))
+    book = FactLog(case.node.sources, frozenset(quiet))
     if is_unread(record):
-        book.missed(path, record)
+        book.add_missing(path, record)
         status, reason = _status(one, (), book, case)
         return Result(one.id, "node", None, status, one.title, reason, unread=tuple(book.missing))
     answer = call(
         one, look(record, path, book), ProfileLens(case.profile, case.profile.data, "", book)
     )
     if answer.crash:
-        book.missed(
+        book.add_missing(
             path,
             Unread(
                 one.file, "garbled", f"the check itself crashed: {answer.crash.splitlines()[-1]}"
@@ -237,7 +234,7 @@ def _examine(one: Check, path: str, record: Any, case: Case, quiet: Mapping[str,
     )
 
 
-def _of_nothing(book: Book) -> bool:
+def _of_nothing(book: FactLog) -> bool:
     """Tell whether a check saw nothing but an empty list of parts, which no expectation asked for."""
     return bool(book.reads) and all(seen.fact in LISTS and not seen.value for seen in book.reads)
 
@@ -255,7 +252,9 @@ def _waits(one: Check) -> bool:
     return one.mark.jobs or one.mark.urgency == "next-idle"
 
 
-def _status(one: Check, findings: Sequence[Finding], book: Book, case: Case) -> tuple[Status, str]:
+def _status(
+    one: Check, findings: Sequence[Finding], book: FactLog, case: Case
+) -> tuple[Status, str]:
     """Derive the status: a proven failure, else what was not read, else a warning, else a pass."""
     if any(finding.severity is Status.FAIL for finding in findings):
         return Status.FAIL, ""
@@ -304,9 +303,7 @@ def _said(missing: Sequence[tuple[str, Unread]]) -> str:
 
 
 def _open(expectation: str, profile: Profile) -> tuple[Status, str]:
-    if (
-        profile.vouches or expectation in OF_CHOICE or expectation.startswith("burnin.")
-    ):  # the node's own median holds all the same
+    if profile.vouches or is_choice(expectation):
         return Status.SKIP, f"not judged: profile {profile.name} leaves {expectation} open"
     return (
         Status.UNKNOWN,

@@ -1,9 +1,12 @@
 """An incident in one sentence, as the checks of the log report it."""
 
-from gpuscan.model import Incident
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuscan.views import Incident  # checks call this, and so it is seen through the lens
 
 
-def sentence(incident: Incident) -> str:
+def sentence(incident: "Incident") -> str:
     """Return when it happened, in which programs, what the log says, why it asks for what it does,
     and what came with it.
     """

@@ -34,7 +34,7 @@ from gpuscan.model.kernel import Driver, Echo, Incident, KernelLog
 from gpuscan.model.past import Boot, Fault, Held, Past, Seen, Tried
 from gpuscan.model.service import AppError, Service
 from gpuscan.model.storage import Disk, Firmware
-from gpuscan.model.unread import DERIVED, KINDS, READING_KINDS, Unread, is_unread
+from gpuscan.model.unread import DERIVED, KINDS, READING_KINDS, Fact, Unread, is_unread, read_or
 
 __all__ = [
     "DERIVED",
@@ -55,6 +55,7 @@ __all__ = [
     "EccErrors",
     "Echo",
     "Fabric",
+    "Fact",
     "Fault",
     "Firmware",
     "Gpu",
@@ -85,6 +86,7 @@ __all__ = [
     "Unread",
     "Word",
     "is_unread",
+    "read_or",
 ]
 
 

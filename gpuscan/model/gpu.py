@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from gpuscan.model.unread import Fact
+
 
 class Mode(NamedTuple):
     """A setting that changes at a reset: as it is, and as it will be."""
@@ -210,7 +212,7 @@ class Gpu(NamedTuple):
     mig_mode: Mode
     persistence: bool
     compute_mode: int
-    processes: tuple[Process, ...]
+    processes: Fact[tuple[Process, ...]]
     ecc_errors: EccErrors
     sram: Sram
     remapped_rows: RemappedRows
@@ -233,3 +235,35 @@ class Gpu(NamedTuple):
     bus: BusLink
     logged_serial: str
     logged_uuid: str
+
+
+# Facts that no profile can ask for: every GPU gives them, or they say nothing of the hardware.
+NO_CAPABILITY = frozenset(
+    (
+        "access",
+        "address",
+        "bus",
+        "busy_percent",
+        "device_id",
+        "kernel_driver",
+        "label",
+        "link_generation",
+        "logged_serial",
+        "logged_uuid",
+        "minor",
+        "module_id",
+        "name",
+        "nvml_index",
+        "performance_state",
+        "physical_slot",
+        "root_port",
+        "uuid",
+    )
+)
+# Of these records some GPUs give only a part.
+PARTS = ("nvlinks.active", "nvlinks.rate_mb_s", "temperature.core_c", "temperature.memory_c")
+
+
+def capability_names() -> tuple[str, ...]:
+    """Return the facts that a profile's `capabilities` may list."""
+    return tuple(sorted({*Gpu._fields, *PARTS} - NO_CAPABILITY))

@@ -1,10 +1,16 @@
-"""The value of a fact that was not read: which reading lacks, what kind of lack, in which words."""
+"""The value of a fact that was not read, and the type of facts, which says that any may be one."""
 
-from typing import NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Union
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 KINDS = (
     "not-supported",  # the driver says that this GPU or machine has no such thing
-    "too-old-driver",  # this driver branch cannot tell
+    "too-old-driver",  # this driver branch cannot report it
     "no-permission",
     "lost",  # the GPU is off the bus
     "reset-required",
@@ -15,16 +21,14 @@ KINDS = (
     "not-recorded",  # outside the scope of the recording
 )
 
-DERIVED = (
-    "too-old-driver",
-    "not-recorded",
-)  # concluded from other readings; no reading says so of itself
+# concluded from other readings: no reading has these kinds itself
+DERIVED = ("too-old-driver", "not-recorded")
 READING_KINDS = tuple(kind for kind in KINDS if kind not in DERIVED)
 
 
 class Unread(NamedTuple):
-    """A lack of *kind* (one of KINDS) behind the reading *key*; *code* is NVML's return code or
-    the errno.
+    """A fact that was not read. *key* is the reading behind it, *kind* one of KINDS, *text* the
+    reason in words, *code* NVML's return code or the errno.
     """
 
     key: str
@@ -38,8 +42,24 @@ class Unread(NamedTuple):
         )
 
 
-def is_unread(value: object) -> TypeGuard[Unread]:
-    """Tell whether a fact was not read. Records are typed as if all were read, so this is no
-    narrowing of types.
-    """
+if TYPE_CHECKING:
+    Fact = Union[T, Unread]  # noqa: UP007
+else:
+
+    class Fact:
+        """`Fact[int]`, a fact that may be unread; at run time just `int`, which costs no import
+        time.
+        """
+
+        def __class_getitem__(cls, kind):
+            return kind
+
+
+def is_unread(value: object) -> "TypeIs[Unread]":
+    """Return whether a fact was not read."""
     return type(value) is Unread
+
+
+def read_or(fact: "T | Unread", default: D) -> "T | D":
+    """Return a fact, or *default* if it was not read."""
+    return default if is_unread(fact) else fact

@@ -1,33 +1,16 @@
 """Profiles: what a node is expected to be."""
 
-from gpuscan.profile.profile import (
-    BASE,
-    TABLES,
-    Profile,
-    ProfileLens,
-    choose,
-    given,
-    is_bundled,
-    known_names,
-    load,
-    only_gpus,
-    places,
-    schema,
-    silkscreen,
-)
+from gpuscan.profile.names import is_bundled, list_profiles
+from gpuscan.profile.loading import BASE, Profile, load, parse_recorded, silkscreen
+from gpuscan.profile.matching import choose
 
 __all__ = [
     "BASE",
-    "TABLES",
     "Profile",
-    "ProfileLens",
     "choose",
-    "given",
     "is_bundled",
-    "known_names",
+    "list_profiles",
     "load",
-    "only_gpus",
-    "places",
-    "schema",
+    "parse_recorded",
     "silkscreen",
 ]

@@ -1,286 +1,183 @@
-"""`gpuscan profile`: list, show, validate and compare profiles, and write one from nodes that are
-known to be good.
+"""Write a profile from nodes that are known to be good (`gpuscan profile capture`).
+
+What is captured of which key is `x-capture` in the schema: *fact*, the path of a fact in the node
+(`gpus.pcie.width`; of each GPU, and all must agree); *fold* (count, list, set, min, sum), how the
+values of a list become one; *format*, a text around the value; *equals*, the value that makes the
+expectation true.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpuscan import __version__, profile
+from gpuscan import __version__
 from gpuscan.errors import UsageError
-from gpuscan.model import Counter, Gpu, Node, is_unread
+from gpuscan.model import Counter, Gpu, Node, is_unread, read_or
+from gpuscan.model.gpu import capability_names
+from gpuscan.profile.keys import annotated, load_schema
+from gpuscan.profile.listing import render_yaml
+from gpuscan.profile.version import parts
 
 FEWEST_TO_FOLD = 3
 FLOOR_SHARE = 0.85  # of the median: GPUs differ by 5 %, and a fault that matters by more than 10 %
-CAPABILITIES = profile.schema()["properties"]["capabilities"]["items"]["enum"]
+FOLDS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "count": len,
+    "list": list,
+    "set": lambda values: sorted(set(values)),
+    "min": min,
+    "sum": sum,
+}
 
 
-def captured(nodes: Sequence[Node]) -> str:
-    """Return the YAML of a profile that these good nodes fit; raises UsageError where they or their
-    GPUs differ.
+def capture_profile(nodes: Sequence[Node]) -> str:
+    """Return the YAML of a profile that these good nodes fit.
 
-    One node gives its own values. Of several (three at least) only what all share is expected: the
-    driver's and firmware's lowest version becomes the floor.
+    One node gives its own values. Of several only what all share is expected, and the lowest of
+    their versions. Raises UsageError for two nodes, for nodes without GPUs, and where GPUs differ.
     """
     if 1 < len(nodes) < FEWEST_TO_FOLD:
         raise UsageError(
             f"--from takes one recording, or {FEWEST_TO_FOLD} and more to fold, not {len(nodes)}"
         )
-    data = [_one(node) for node in nodes]
-    if len({json.dumps(one["match"]["device_ids"]) for one in data}) > 1:
+    data = [_capture(node) for node in nodes]
+    if len({json.dumps(captured["match"]["device_ids"]) for captured in data}) > 1:
         raise UsageError("these nodes hold GPUs of different models: capture each kind by itself")
-    folded = data[0] if len(data) == 1 else _folded(data)
-    return _yaml(folded, len(nodes))
+    folded = data[0] if len(data) == 1 else _fold(data)
+    source = "a node that passed" if len(nodes) == 1 else f"{len(nodes)} nodes that passed"
+    head = f"# Captured by gpuscan {__version__} from {source}; every value was read there.\n"
+    return head + render_yaml(folded)
 
 
-def _one(node: Node) -> dict[str, Any]:
-    if is_unread(node.gpus) or not node.gpus:
+def _capture(node: Node) -> dict[str, Any]:
+    gpus = read_or(node.gpus, ())
+    if not gpus:
         raise UsageError("there is no NVIDIA GPU to capture a profile from")
-    expected: dict[str, Any] = {"count": len(node.gpus)}
-    for key, of in GPU_FACTS.items():
-        expected[key] = _shared(key, [(one.label, _value(of, one)) for one in node.gpus])
-    expected["slots"] = [one.label for one in node.gpus]
-    machine = [word for word in (node.host.vendor, node.host.product) if not is_unread(word)]
-    match = {
-        "device_ids": [expected["device_id"]],
-        **({"machines": [" ".join(machine)]} if machine else {}),
-    }
+    areas: dict[str, dict[str, Any]] = {}
+    for path, rule in annotated("x-capture").items():
+        area, key = path.split(".")
+        expectations = areas.setdefault(area, {})
+        if rule["fact"].startswith("gpus.") and rule.get("fold") != "list":
+            fact = rule["fact"].removeprefix("gpus.")
+            values = [(gpu.label, _value(rule, _walk(gpu, fact))) for gpu in gpus]
+            expectations[key] = _agree(key, values)
+            continue
+        found = _walk(node, rule["fact"])
+        if found or (found is not None and rule.get("fold") == "count"):
+            expectations[key] = _value(rule, found)
+    machine = [name for name in (node.host.vendor, node.host.product) if not is_unread(name)]
+    match = {"device_ids": [areas["gpu"]["device_id"]]}
+    if machine:
+        match["machines"] = [" ".join(machine)]
     return {
         "match": match,
-        "gpu": expected,
-        "driver": {
-            "version": _floor(node.driver.module_version),
-            "flavour": _plain(node.driver.flavour),
-        },
-        "infiniband": _infiniband(node),
+        **areas,
         "burnin": _floors(node),
-        "capabilities": _capabilities(node.gpus),
+        "capabilities": _capabilities(gpus),
     }
 
 
-def _value(of: Callable[[Gpu], Any], gpu: Gpu) -> Any:
-    value = of(gpu)
-    return None if is_unread(value) else value
+def _walk(record: Any, path: str) -> Any:
+    """Return the fact at a dotted path, None if it was not read; of a list, a tuple of values."""
+    for name in path.split("."):
+        if is_unread(record):
+            return None
+        if type(record) is tuple:
+            record = tuple(getattr(item, name) for item in record)
+        else:
+            record = getattr(record, name)
+    return None if is_unread(record) else record
 
 
-GPU_FACTS: dict[str, Callable[[Gpu], Any]] = {
-    "name": lambda gpu: gpu.name,
-    "device_id": lambda gpu: gpu.device_id,
-    "memory_mib": lambda gpu: gpu.memory_mib,
-    "pcie_width": lambda gpu: gpu.pcie.width,
-    "pcie_generation": lambda gpu: gpu.pcie.max_generation,
-    "nvlinks": lambda gpu: _active(gpu),
-    "nvlink_rate_mb_s": lambda gpu: _slowest(gpu),
-    "power_limit_w": lambda gpu: gpu.power.limit_w,
-    "ecc": lambda gpu: gpu.ecc_mode if is_unread(gpu.ecc_mode) else gpu.ecc_mode.current,
-    "mig": lambda gpu: gpu.mig_mode if is_unread(gpu.mig_mode) else gpu.mig_mode.current,
-    "persistence": lambda gpu: gpu.persistence,
-    "vbios": lambda gpu: gpu.vbios if is_unread(gpu.vbios) else f"=={gpu.vbios}",
-    "fabric": lambda gpu: gpu.fabric if is_unread(gpu.fabric) else gpu.fabric.state == 3 or None,
-}
-
-
-def _active(gpu: Gpu) -> Any:
-    """Return how many links are up: what all GPUs lack is so by design, or another check has
-    refused the node.
-    """
-    if is_unread(gpu.nvlinks) or any(is_unread(link.active) for link in gpu.nvlinks):
+def _value(rule: Mapping[str, Any], fact: Any) -> Any:
+    """Return the expectation that *rule* makes of a fact, None to leave it open."""
+    if fact is None:
         return None
-    return sum(link.active for link in gpu.nvlinks)
-
-
-def _slowest(gpu: Gpu) -> Any:
-    if is_unread(gpu.nvlinks):
+    if "equals" in rule:
+        return fact == rule["equals"] or None
+    if "format" in rule:
+        return rule["format"].format(fact)
+    if "fold" not in rule:
+        return fact
+    if any(is_unread(value) for value in fact) or (not fact and rule["fold"] == "min"):
         return None
-    rates = [link.rate_mb_s for link in gpu.nvlinks]
-    return None if not rates or any(is_unread(rate) for rate in rates) else min(rates)
+    return FOLDS[rule["fold"]](fact)
 
 
-def _shared(key: str, pairs: Sequence[tuple[str, Any]]) -> Any:
-    """Return what all GPUs have; raises UsageError where siblings differ: a profile must not
-    bless an odd GPU.
+def _agree(key: str, pairs: Sequence[tuple[str, Any]]) -> Any:
+    """Return what all GPUs have; raises UsageError where they differ: a profile must not bless an
+    odd GPU.
     """
-    values = {json.dumps(value) for _, value in pairs}
-    if len(values) > 1:
-        told = ", ".join(f"{label} {value}" for label, value in pairs)
+    if len({json.dumps(value) for _, value in pairs}) > 1:
+        listing = ", ".join(f"{label} {value}" for label, value in pairs)
         raise UsageError(
-            f"the GPUs differ in {key} ({told}): mend the node before its profile is captured"
+            f"the GPUs differ in {key} ({listing}): repair the node before you capture its profile"
         )
     return pairs[0][1]
 
 
 def _floors(node: Node) -> dict[str, Any]:
-    """Return so much of each measured speed's median as the floor; nothing where no GPU was
-    exercised.
+    """Return a share of each measured speed's median as its floor; empty without a burn-in.
 
-    Of a node's GPUs at the same test the best try of each counts; of a latency more is worse. What
-    is not among a profile's keys is left out.
+    The best try of each test counts. A latency gets a ceiling. Speeds that are not among the
+    profile's keys are left out.
     """
     measured: dict[str, list[float]] = {}
-    for test in () if is_unread(node.tests) else node.tests:
-        for rate in () if is_unread(test.rates) else test.rates:
+    for test in read_or(node.tests, ()):
+        for rate in read_or(test.rates, ()):
             measured.setdefault(rate.label, []).append(max((rate.value, *rate.again)))
     floors = {
         label: round(_share(label) * sorted(values)[len(values) // 2], 1)
         for label, values in measured.items()
     }
-    known = profile.schema()["properties"]["burnin"]["properties"]
+    known = load_schema()["properties"]["burnin"]["properties"]
+    kept: dict[str, Any] = {
+        label: floor for label, floor in floors.items() if label in known and floor
+    }
     nccl = {label: floor for label, floor in floors.items() if " " in label}
-    return {label: floor for label, floor in floors.items() if label in known and floor} | (
-        {"nccl": nccl} if nccl else {}
-    )
-
-
-def _infiniband(node: Node) -> dict[str, Any]:
-    if is_unread(node.ports):
-        return {}
-    rates = {port.rate_gbps for port in node.ports if not is_unread(port.rate_gbps)}
-    found: dict[str, Any] = {"ports": len(node.ports)}
-    if node.ports:
-        found |= {
-            "rate_gbps": min(rates, default=None),
-            "hcas": sorted({port.hca for port in node.ports}),
-        }
-    return found
-
-
-def _capabilities(gpus: Sequence[Gpu]) -> list[str]:
-    """Return the facts that every GPU gave: from now on "not supported" there is unknown."""
-    given = [name for name in CAPABILITIES if all(_whole(_fact(gpu, name)) for gpu in gpus)]
-    return [name for name in given if name.partition(".")[0] not in given or "." not in name]
-
-
-def _fact(gpu: Gpu, name: str) -> Any:
-    """Return a GPU's fact by its name, of links that of each: `nvlinks.active`."""
-    record, _, fact = name.partition(".")
-    value: Any = getattr(gpu, record, None)
-    if not fact or value is None or is_unread(value):
-        return value
-    return (
-        getattr(value, fact)
-        if hasattr(value, "_fields")
-        else tuple(getattr(item, fact) for item in value)
-    )
-
-
-def _whole(value: Any) -> bool:
-    """Tell whether a fact was read, with all that is in it; a counter that was read once is there
-    without its growth.
-    """
-    if value is None or is_unread(value):
-        return False
-    if isinstance(value, Counter):
-        return not is_unread(value.total)
-    return not isinstance(value, tuple) or all(_whole(item) for item in value)
+    return kept | ({"nccl": nccl} if nccl else {})
 
 
 def _share(label: str) -> float:
     return 1 / FLOOR_SHARE if label.endswith("_us") else FLOOR_SHARE
 
 
-def _plain(value: Any) -> Any:
-    return None if is_unread(value) else value
+def _capabilities(gpus: Sequence[Gpu]) -> list[str]:
+    """Return the facts that every GPU gave, parts of a record only if the whole was not given."""
+    given = [name for name in capability_names() if all(_is_given(gpu, name) for gpu in gpus)]
+    return [name for name in given if name.partition(".")[0] not in given or "." not in name]
 
 
-def _floor(version: Any) -> str | None:
-    return None if is_unread(version) else f">={version}"
+def _is_given(gpu: Gpu, name: str) -> bool:
+    return _is_whole(_walk(gpu, name))
 
 
-def _folded(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all nodes share; where they differ the expectation is left open, and of versions
-    the lowest holds.
-    """
-    from gpuscan.profile.version import parts
+def _is_whole(value: Any) -> bool:
+    """Return whether a fact was read with all that is in it; of a counter only the total counts."""
+    if value is None or is_unread(value):
+        return False
+    if isinstance(value, Counter):
+        return not is_unread(value.total)
+    return not isinstance(value, tuple) or all(_is_whole(item) for item in value)
 
+
+def _fold(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all nodes share, and the lowest of their versions; the rest is left open."""
     folded: dict[str, Any] = {}
     for key in data[0]:
-        values = [one.get(key) for one in data]
+        values = [captured.get(key) for captured in data]
         if all(isinstance(value, Mapping) for value in values):
-            folded[key] = _folded([value for value in values if isinstance(value, Mapping)])
-        elif all(value == values[0] for value in values):
-            folded[key] = values[0]
-        elif all(isinstance(value, str) and value.startswith(">=") for value in values):
-            folded[key] = min((str(value) for value in values), key=lambda value: parts(value[2:]))
+            folded[key] = _fold([value for value in values if isinstance(value, Mapping)])
         elif key == "capabilities":
-            folded[key] = [
-                name for name in values[0] or () if all(name in (value or ()) for value in values)
-            ]
+            common = set.intersection(*(set(value or ()) for value in values))
+            folded[key] = [name for name in values[0] or () if name in common]
         else:
-            folded[key] = None
+            folded[key] = _fold_values(values)
     return folded
 
 
-def _yaml(data: Mapping[str, Any], nodes: int) -> str:
-    source = "a node that passed" if nodes == 1 else f"{nodes} nodes that passed"
-    head = f"# Captured by gpuscan {__version__} from {source}; every value was read there.\n"
-    lines = []
-    for key, value in data.items():
-        if isinstance(value, Mapping) and not value:
-            continue
-        if isinstance(value, Mapping):
-            lines += [f"{key}:", *(f"  {name}: {_scalar(item)}" for name, item in value.items())]
-        else:
-            lines.append(f"{key}: {_scalar(value)}")
-    return head + "\n".join(lines) + "\n"
-
-
-def _scalar(value: Any) -> str:
-    """JSON is YAML for every value that a profile holds, and needs no quoting rules of its own."""
-    return json.dumps(value)
-
-
-def listed(format_: str) -> str:
-    """Return every profile that a name can mean, with its description and file."""
-    rows = []
-    for name, path in sorted(profile.known_names().items()):
-        rows.append(
-            {
-                "name": name,
-                "description": profile.load(name).data.get("description", ""),
-                "file": path,
-            }
-        )
-    if format_ == "json":
-        return json.dumps(rows, indent=1) + "\n"
-    width = max(len(row["name"]) for row in rows)
-    return "".join(f"{row['name']:<{width}}  {row['description']}\n" for row in rows)
-
-
-def shown(name: str, settings: Sequence[str], format_: str) -> str:
-    """Return a profile as it is judged by, with its parents' values."""
-    loaded = profile.load(name, settings)
-    if format_ == "json":
-        return json.dumps({"name": loaded.name, **loaded.data}, indent=1) + "\n"
-    return _yaml({key: value for key, value in loaded.data.items() if key != "match"}, 0).split(
-        "\n", 1
-    )[1]
-
-
-def compared(first: str, second: str, format_: str) -> str:
-    """Return the expectations in which two profiles differ."""
-    left, right = (dict(_flat(profile.load(name).data)) for name in (first, second))
-    rows = [
-        (key, left.get(key), right.get(key))
-        for key in sorted({*left, *right})
-        if left.get(key) != right.get(key)
-    ]
-    if format_ == "json":
-        return (
-            json.dumps([{"key": key, "first": a, "second": b} for key, a, b in rows], indent=1)
-            + "\n"
-        )
-    return (
-        "".join(
-            f"{key}: {json.dumps(a)} in {first}, {json.dumps(b)} in {second}\n"
-            for key, a, b in rows
-        )
-        or "no difference\n"
-    )
-
-
-def _flat(data: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
-    for key, value in data.items():
-        branch = isinstance(value, Mapping) and value and above + key not in profile.TABLES
-        pairs += _flat(value, f"{above}{key}.") if branch else [(f"{above}{key}", value)]
-    return pairs
+def _fold_values(values: Sequence[Any]) -> Any:
+    if all(value == values[0] for value in values):
+        return values[0]
+    if all(isinstance(value, str) and value.startswith(">=") for value in values):
+        return min(values, key=lambda version: parts(version.removeprefix(">=")))
+    return None

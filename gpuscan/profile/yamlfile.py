@@ -1,19 +1,19 @@
-"""YAML with positions: every mistake in a profile is told as file:line:column: $.path: what is
-wrong.
-"""
+"""YAML with positions: every mistake in a file is reported as file:line:column: $.path: reason."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import yaml
 
 from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.files import refuse_writable
 
+LARGEST = 1 << 20  # characters of a file
 MOST_NODES = 20_000
-LARGEST = 1 << 20
+DEEPEST = 50
 Position = tuple[int, int]
 Positions = dict[tuple[Any, ...], Position]
-_SCALARS = {
+_SCALARS: dict[str, Any] = {
     "tag:yaml.org,2002:str": str,
     "tag:yaml.org,2002:int": int,
     "tag:yaml.org,2002:float": float,
@@ -23,9 +23,8 @@ _SCALARS = {
 
 
 def read_text(path: str, *, trusted: bool = False) -> str:
-    """Return the text of a file; raises ProfileError for everything that keeps it from being read.
-
-    As root, a file that others may write is refused unless it is *trusted*.
+    """Return the text of a file; raises ProfileError if it cannot be read, is too large, or (not
+    *trusted*, as root) others can write it.
     """
     try:
         if not trusted:
@@ -46,46 +45,44 @@ def read_text(path: str, *, trusted: bool = False) -> str:
 
 
 def load(text: str, name: str) -> tuple[Any, Positions]:
-    """Return the document and the position of every value and key (`(*path, "key")` to line and
-    column, from 1).
+    """Return the document and the position (line, column, from 1) of every value by its path, and
+    of every key by `(*path, key, "")`. Raises ProfileError; *name* is the file in its text.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         root = yaml.compose(text, Loader=loader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ProfileError(f"{name}:{_where(error)}: not valid YAML: {_what(error)}") from None
+        raise ProfileError(f"{name}:{_place(error)}: not valid YAML: {_problem(error)}") from None
     positions: Positions = {}
     return _Reader(name, positions).value(root, ()), positions
 
 
-def _where(error: Exception) -> str:
+def _place(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     return f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
 
 
-def _what(error: Exception) -> str:
-    return (
-        str(getattr(error, "problem", None) or error).splitlines()[0]
-        if str(error)
-        else type(error).__name__
-    )
+def _problem(error: Exception) -> str:
+    if not str(error):
+        return type(error).__name__
+    return str(getattr(error, "problem", None) or error).splitlines()[0]
 
 
 class _Reader:
-    """Walks the node tree once, with a count of nodes so that nested aliases cannot blow it up."""
+    """Converts the tree of nodes, and counts them so that nested aliases cannot blow it up."""
 
     def __init__(self, name: str, positions: Positions) -> None:
         self.name = name
         self.positions = positions
-        self.seen = 0
+        self.nodes = 0
 
     def value(self, node: Any, path: tuple[Any, ...]) -> Any:
-        self.seen += 1
+        self.nodes += 1
         if node is None:
             raise ProfileError(f"{self.name}:1:1: the file is empty")
-        if self.seen > MOST_NODES or len(path) > 50:
+        if self.nodes > MOST_NODES or len(path) > DEEPEST:
             self.refuse(node, path, "too many or too deep values (aliases within aliases?)")
-        self.positions[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        self.positions[path] = _position(node)
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -97,16 +94,12 @@ class _Reader:
         for key_node, value_node in node.value:
             key = key_node.value
             if key_node.tag != "tag:yaml.org,2002:str" or not isinstance(key, str):
-                self.refuse(
-                    key_node, path, f"key {key!r} is no text: quote it, and write no merges (<<)"
-                )
+                why = f"key {key!r} is not text: quote it, and do not merge mappings with <<"
+                self.refuse(key_node, path, why)
             if key in result:
                 self.refuse(key_node, path, f"key '{key}' is given twice")
             result[key] = self.value(value_node, (*path, key))
-            self.positions[(*path, key, "")] = (
-                key_node.start_mark.line + 1,
-                key_node.start_mark.column + 1,
-            )
+            self.positions[(*path, key, "")] = _position(key_node)
         return result
 
     def scalar(self, node: Any, path: tuple[Any, ...]) -> Any:
@@ -114,30 +107,25 @@ class _Reader:
         if tag not in _SCALARS:
             self.refuse(node, path, f"'{text}' would be read as {tag.rsplit(':', 1)[-1]}: quote it")
         if tag.endswith(":bool") and text.lower() not in ("true", "false"):
-            self.refuse(
-                node,
-                path,
-                f"'{text}' would be read as true or false: quote it, or write true or false",
-            )
-        octal = (
-            tag.endswith(":int")
-            and len(text.lstrip("+-")) > 1
-            and text.lstrip("+-").startswith("0")
-        )
+            why = f"'{text}' would be read as true or false: quote it, or write true or false"
+            self.refuse(node, path, why)
+        digits = text.lstrip("+-")
+        octal = tag.endswith(":int") and len(digits) > 1 and digits.startswith("0")
         try:
             if octal:
                 raise ValueError(text)
-            return _SCALARS[tag](text)  # type: ignore[operator]
+            return _SCALARS[tag](text)
         except ValueError:
-            return self.refuse(
-                node,
-                path,
-                f"'{text}' is an unusual number (22:30, 0x10, 017): quote it or write it plainly",
-            )
+            why = f"'{text}' is an unusual number (22:30, 0x10, 017): quote it or write it plainly"
+            self.refuse(node, path, why)
 
-    def refuse(self, node: Any, path: tuple[Any, ...], why: str) -> Any:
-        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+    def refuse(self, node: Any, path: tuple[Any, ...], why: str) -> NoReturn:
+        line, column = _position(node)
         raise ProfileError(f"{self.name}:{line}:{column}: {dotted(path)}: {why}")
+
+
+def _position(node: Any) -> Position:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def dotted(path: tuple[Any, ...]) -> str:
@@ -147,43 +135,36 @@ def dotted(path: tuple[Any, ...]) -> str:
 
 def validate(document: Any, positions: Positions, name: str, schema: dict[str, Any]) -> None:
     """Raise ProfileError with every mistake against *schema*, each at its place."""
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator  # 90 ms
 
     errors = sorted(
         Draft202012Validator(schema).iter_errors(document),
         key=lambda error: list(map(str, error.absolute_path)),
     )
     if errors:
-        raise ProfileError(
-            "\n".join(line for error in errors for line in _told(error, positions, name))
-        )
+        lines = (line for error in errors for line in _error_lines(error, positions, name))
+        raise ProfileError("\n".join(lines))
 
 
-def _told(error: Any, positions: Positions, name: str) -> list[str]:
+def _error_lines(error: Any, positions: Positions, name: str) -> Iterator[str]:
+    path = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
         known = list(error.schema.get("properties", {}))
-        return [
-            _stranger(key, known, error, positions, name)
-            for key in error.instance
-            if key not in known
-        ]
-    path = tuple(error.absolute_path)
-    message = error.message
-    if error.validator in ("anyOf", "type"):
-        wanted = error.schema.get("type") or " or ".join(
-            str(s.get("type")) for s in error.schema.get("anyOf", [])
-        )
-        wanted = wanted if isinstance(wanted, str) else " or ".join(wanted)
-        message = f"{error.instance!r} is not {'an' if wanted[0] in 'aeio' else 'a'} {wanted}"
-    if (
-        error.validator == "pattern" and "description" in error.schema
-    ):  # people read no regular expressions
-        message = f"{error.instance!r} is not {error.schema['description']}"
+        for key in error.instance:
+            if key not in known:
+                line, column = positions.get((*path, key, ""), positions.get(path, (1, 1)))
+                hint = near_misses(key, known, "keys")
+                yield f"{name}:{line}:{column}: {dotted((*path, key))}: unknown key; {hint}"
+        return
     line, column = positions.get(path, (1, 1))
-    return [f"{name}:{line}:{column}: {dotted(path)}: {message}"]
+    yield f"{name}:{line}:{column}: {dotted(path)}: {_sentence(error)}"
 
 
-def _stranger(key: str, known: list[str], error: Any, positions: Positions, name: str) -> str:
-    path = tuple(error.absolute_path)
-    line, column = positions.get((*path, key, ""), positions.get(path, (1, 1)))
-    return f"{name}:{line}:{column}: {dotted((*path, key))}: unknown key; {near_misses(key, known, 'keys')}"
+def _sentence(error: Any) -> str:
+    if error.validator in ("anyOf", "type"):
+        types = error.schema.get("type") or [s.get("type") for s in error.schema.get("anyOf", [])]
+        listing = types if isinstance(types, str) else " or ".join(map(str, types))
+        return f"{error.instance!r} is not {'an' if listing[0] in 'aeio' else 'a'} {listing}"
+    if error.validator == "pattern" and "x-pattern" in error.schema:
+        return f"{error.instance!r} is not {error.schema['x-pattern']}"
+    return str(error.message)

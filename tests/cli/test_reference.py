@@ -186,7 +186,7 @@ def test_nonsense_exits_with_two_and_a_hint(words: tuple[str, ...], call: Call) 
 
 
 def test_profiles_are_listed(call: Call) -> None:
-    names = sorted(profile.known_names())
+    names = sorted(profile.list_profiles())
     lines = answer(call, "profile", "list").splitlines()
     assert [line.split()[0] for line in lines] == names
     rows = data(call, "profile", "list")
@@ -197,7 +197,7 @@ def test_profiles_are_listed(call: Call) -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(profile.known_names()))
+@pytest.mark.parametrize("name", sorted(profile.list_profiles()))
 def test_what_is_shown_loads_back_as_the_same_profile(
     name: str, tmp_path: Path, call: Call
 ) -> None:
@@ -269,7 +269,7 @@ def test_every_mistake_of_several_files_is_told(tmp_path: Path, call: Call) -> N
 
 
 def test_every_bundled_profile_is_valid(call: Call) -> None:
-    names = sorted(profile.known_names())
+    names = sorted(profile.list_profiles())
     assert answer(call, "profile", "validate", *names) == "".join(
         f"{name}: valid\n" for name in names
     )

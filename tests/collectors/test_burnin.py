@@ -16,7 +16,7 @@ from gpuscan.burnin.rates import rates
 from gpuscan.burnin.watching import Samples, keys
 from gpuscan.model import Amount, BurnTest, Node, Rate, Unread, is_unread
 from gpuscan.model.outcome import Result, Status
-from gpuscan.profile.capture import captured
+from gpuscan.profile.capture import capture_profile
 from gpuscan.recording import Reading, patch
 
 QUICK = base("h200-2x-quick")
@@ -306,7 +306,7 @@ def test_of_two_tries_the_better_one_makes_the_floor() -> None:
     test = of_gpu("hbm")._replace(rates=(Rate("hbm_read_gbps", 2000.0, (4000.0,), 4000.0),))
     (line,) = [
         line
-        for line in captured([NODE._replace(tests=(test,))]).splitlines()
+        for line in capture_profile([NODE._replace(tests=(test,))]).splitlines()
         if "hbm_read_gbps" in line
     ]
     assert float(line.partition(":")[2]) == 3400.0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 from building import lost
 
-from gpuscan.engine.lens import Book, Lens, NotRead, focus, look, read
+from gpuscan.engine.lens import FactLog, Lens, NotRead, focus, look, read
 from gpuscan.model import Unread
 from gpuscan.model.outcome import Evidence
 
@@ -62,54 +62,54 @@ def gpu(label: str = "A", **changes: Any) -> CudaGpu:
 
 def focused(
     record: Any = None, path: str = "gpus[A]", explained: frozenset[str] = frozenset()
-) -> tuple[Any, Book]:
-    book = Book(SOURCES, explained)
-    return look(gpu() if record is None else record, path, book), book
+) -> tuple[Any, FactLog]:
+    log = FactLog(SOURCES, explained)
+    return look(gpu() if record is None else record, path, log), log
 
 
 def test_a_fact_that_is_read_is_booked_with_value_and_source() -> None:
-    lens, book = focused()
+    lens, log = focused()
     assert lens.name == "H200"
-    assert book.reads == [Evidence("gpus[A].name", "H200", ("nvml:gpu(A)",))]
-    assert book.missing == []
+    assert log.reads == [Evidence("gpus[A].name", "H200", ("nvml:gpu(A)",))]
+    assert log.missing == []
 
 
 def test_what_the_subject_is_called_is_no_evidence() -> None:
-    lens, book = focused()
+    lens, log = focused()
     assert (lens.label, lens.address) == ("A", "0000:0A:00.0")
-    assert book.reads == []
+    assert log.reads == []
 
 
 def test_a_fact_that_was_not_read_is_refused_and_booked() -> None:
-    lens, book = focused(gpu(name=lost()))
+    lens, log = focused(gpu(name=lost()))
     with pytest.raises(NotRead, match=r"gpus\[A\]\.name"):
         _ = lens.name
-    assert book.missing == [("gpus[A].name", lost())]
-    assert book.reads == []
+    assert log.missing == [("gpus[A].name", lost())]
+    assert log.reads == []
 
 
 def test_nested_records_are_lenses_and_only_their_facts_are_booked() -> None:
-    lens, book = focused()
+    lens, log = focused()
     assert lens.rows.failed is False
     assert lens.rows.spare == 3
-    assert [(e.fact, e.keys) for e in book.reads] == [
+    assert [(e.fact, e.keys) for e in log.reads] == [
         ("gpus[A].rows.failed", ("nvml:failed(A)",)),
         ("gpus[A].rows.spare", ("nvml:rows(A)",)),
     ]
 
 
 def test_a_nested_record_that_was_not_read_is_refused_as_a_whole() -> None:
-    lens, book = focused(gpu(rows=lost()))
+    lens, log = focused(gpu(rows=lost()))
     with pytest.raises(NotRead):
         _ = lens.rows.failed
-    assert [path for path, _ in book.missing] == ["gpus[A].rows"]
+    assert [path for path, _ in log.missing] == ["gpus[A].rows"]
 
 
 def test_tuples_of_records_become_lenses_named_by_label_or_number() -> None:
-    lens, book = focused(Box((gpu("A"), gpu("B"))), "")
+    lens, log = focused(Box((gpu("A"), gpu("B"))), "")
     assert [one.name for one in lens.gpus] == ["H200", "H200"]
     assert [link.active for link in lens.gpus[0].links] == [True, False]
-    assert [(e.fact, e.value) for e in book.reads] == [
+    assert [(e.fact, e.value) for e in log.reads] == [
         ("gpus", 2),
         ("gpus[A].name", "H200"),
         ("gpus[B].name", "H200"),
@@ -118,30 +118,30 @@ def test_tuples_of_records_become_lenses_named_by_label_or_number() -> None:
         ("gpus[A].links[0].active", True),
         ("gpus[A].links[1].active", False),
     ]
-    assert book.reads[-1].keys == ("nvml:state(A,1)",)
-    assert book.reads[-2].keys == ("nvml:count(A)",), (
+    assert log.reads[-1].keys == ("nvml:state(A,1)",)
+    assert log.reads[-2].keys == ("nvml:count(A)",), (
         "a link without a reading of its own has that of the list"
     )
 
 
 def test_tuples_of_plain_values_stay_plain_and_one_unread_item_is_refused() -> None:
-    lens, book = focused()
+    lens, log = focused()
     assert lens.names == ("a", "b")
-    lens, book = focused(gpu(names=("a", lost())))
+    lens, log = focused(gpu(names=("a", lost())))
     with pytest.raises(NotRead):
         _ = lens.names
-    assert book.missing == [("gpus[A].names[1]", lost())]
+    assert log.missing == [("gpus[A].names[1]", lost())]
 
 
 def test_keys_fall_back_to_the_record_around() -> None:
-    book = Book({**SOURCES, "": ("all",)})
-    assert book.keys("gpus[A].rows.failed") == ("nvml:failed(A)",)
-    assert book.keys("gpus[A].rows.other.deep") == ("nvml:rows(A)",)
-    assert book.keys("gpus[A].other") == ("nvml:gpu(A)",)
-    assert book.keys("gpus[B].rows") == ("dir:/sys",)
-    assert book.keys("gpus.rows[3]") == ("dir:/sys",)
-    assert book.keys("elsewhere") == ("all",)
-    assert Book(SOURCES).keys("elsewhere") == ()
+    log = FactLog({**SOURCES, "": ("all",)})
+    assert log.keys("gpus[A].rows.failed") == ("nvml:failed(A)",)
+    assert log.keys("gpus[A].rows.other.deep") == ("nvml:rows(A)",)
+    assert log.keys("gpus[A].other") == ("nvml:gpu(A)",)
+    assert log.keys("gpus[B].rows") == ("dir:/sys",)
+    assert log.keys("gpus.rows[3]") == ("dir:/sys",)
+    assert log.keys("elsewhere") == ("all",)
+    assert FactLog(SOURCES).keys("elsewhere") == ()
 
 
 def test_a_lens_is_no_value() -> None:
@@ -169,37 +169,37 @@ def test_a_lens_is_no_value() -> None:
 
 
 def test_a_lens_cannot_be_written_and_has_no_other_names() -> None:
-    lens, book = focused()
+    lens, log = focused()
     with pytest.raises(AttributeError, match=r"cannot change gpus\[A\]\.name"):
         lens.name = "better"
     with pytest.raises(AttributeError):
         _ = lens.nam
-    assert book.reads == []
-    assert book.missing == []
+    assert log.reads == []
+    assert log.missing == []
     assert repr(lens) == "<lens on gpus[A]>"
-    assert repr(Lens(gpu(), "", book)) == "<lens on node>"
+    assert repr(Lens(gpu(), "", log)) == "<lens on node>"
 
 
 def test_read_pairs_those_that_were_read_and_books_the_rest() -> None:
     gpus = (gpu("A"), gpu("B", name=lost()), gpu("C", name="H100"))
-    lens, book = focused(Box(gpus), "")
+    lens, log = focused(Box(gpus), "")
     pairs = read(lens.gpus, "name")
     assert [(one.label, value) for one, value in pairs] == [("A", "H200"), ("C", "H100")]
-    assert book.missing == [("gpus[B].name", lost())]
+    assert log.missing == [("gpus[B].name", lost())]
 
 
 def test_read_follows_dots() -> None:
     gpus = (gpu("A"), gpu("B", rows=Rows(cast(bool, lost()), 5)), gpu("C", rows=lost()))
-    lens, book = focused(Box(gpus), "")
+    lens, log = focused(Box(gpus), "")
     assert [value for _, value in read(lens.gpus, "rows.failed")] == [False]
-    assert [path for path, _ in book.missing] == ["gpus[B].rows.failed", "gpus[C].rows"]
+    assert [path for path, _ in log.missing] == ["gpus[B].rows.failed", "gpus[C].rows"]
 
 
 def test_read_leaves_out_gpus_whose_silence_is_explained_and_books_nothing_of_them() -> None:
     gpus = (gpu("A"), gpu("B", name=lost()))
-    lens, book = focused(Box(gpus), "", frozenset({"0000:0B:00.0"}))
+    lens, log = focused(Box(gpus), "", frozenset({"0000:0B:00.0"}))
     assert [one.label for one, _ in read(lens.gpus, "name")] == ["A"]
-    assert book.missing == []
+    assert log.missing == []
 
 
 def test_read_lets_a_typing_error_through() -> None:
@@ -212,4 +212,4 @@ def test_an_unread_has_no_truth() -> None:
     with pytest.raises(TypeError, match="was not read"):
         bool(lost())
     with pytest.raises(NotRead):
-        focus(Unread("k", "garbled", "?"), "p", Book({}))
+        focus(Unread("k", "garbled", "?"), "p", FactLog({}))

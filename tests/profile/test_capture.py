@@ -17,7 +17,8 @@ from gpuscan.cli.scanning import Machine
 from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.errors import UsageError
-from gpuscan.profile import capture, yamlfile
+from gpuscan.profile import listing, yamlfile
+from gpuscan.profile.keys import load_schema
 from gpuscan.recording import Recording, patch, save
 
 HEALTHY = (
@@ -71,7 +72,7 @@ def test_a_node_passes_by_its_own_profile(name: str, tmp_path: Path) -> None:
     if name in HEALTHY:
         file = captured(tmp_path, base(name))
     else:  # no bundled profile knows these machines, so the command has less to hold them to
-        from gpuscan.profile.capture import captured as text_of
+        from gpuscan.profile.capture import capture_profile as text_of
 
         file = str(tmp_path / "captured.yaml")
         Path(file).write_text(text_of([collectors.node(base(name))]), "utf-8")
@@ -84,8 +85,8 @@ def test_a_node_passes_by_its_own_profile(name: str, tmp_path: Path) -> None:
 def test_what_is_written_is_a_valid_profile(name: str, tmp_path: Path) -> None:
     file = captured(tmp_path, base(name))
     data, positions = yamlfile.load(Path(file).read_text("utf-8"), file)
-    yamlfile.validate(data, positions, file, profile.schema())
-    assert set(data) <= set(profile.schema()["properties"])
+    yamlfile.validate(data, positions, file, load_schema())
+    assert set(data) <= set(load_schema()["properties"])
 
 
 def test_every_value_is_one_that_was_read(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_the_machine_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_what_the_gpus_gave_may_not_go_missing(name: str, has: set[str], lacks: set[str]) -> None:
-    from gpuscan.profile.capture import captured as text_of
+    from gpuscan.profile.capture import capture_profile as text_of
 
     given = set(yaml.safe_load(text_of([collectors.node(base(name))]))["capabilities"])
     assert has <= given
@@ -204,7 +205,7 @@ def test_a_node_that_cannot_be_seen_is_refused(name: str, tmp_path: Path) -> Non
 
 
 def test_a_node_without_gpus_is_refused() -> None:
-    from gpuscan.profile.capture import captured as text_of
+    from gpuscan.profile.capture import capture_profile as text_of
 
     with pytest.raises(UsageError, match="no NVIDIA GPU"):
         text_of([collectors.node(base("no-card"))])
@@ -296,9 +297,9 @@ def test_slots_are_compared_as_one_expectation(tmp_path: Path) -> None:
     for name, slots in (("a", "{SXM1: GPU 5}"), ("b", "[SXM1]")):
         (tmp_path / f"{name}.yaml").write_text(f"gpu: {{slots: {slots}}}\n", "utf-8")
     one, other = (str(tmp_path / f"{name}.yaml") for name in "ab")
-    told = capture.compared(one, other, "text")
+    told = listing.render_difference(one, other, "text")
     assert told == f'gpu.slots: {{"SXM1": "GPU 5"}} in {one}, ["SXM1"] in {other}\n'
-    assert '  slots: {"SXM1": "GPU 5"}\n' in capture.shown(one, (), "text")
+    assert '  slots: {"SXM1": "GPU 5"}\n' in listing.render_profile(one, (), "text")
 
 
 def test_a_burnt_in_node_keeps_the_floors_and_the_latency_that_it_gave(tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from building import demo_node, lost
 from program import Call
 
 from gpuscan import profile
+from gpuscan.engine.lens import ProfileLens
 from gpuscan.errors import ProfileError, UsageError
 from gpuscan.files import bundled
 from gpuscan.importers.load import opened
 from gpuscan.model import Node
+from gpuscan.model.select import select_gpus
 from gpuscan.profile import yamlfile
+from gpuscan.profile.keys import load_schema
 from gpuscan.recording import save
 
 BUNDLED = Path(bundled("profiles"))
@@ -43,6 +46,10 @@ def write(folder: Path, name: str, text: str) -> str:
     path = folder / name
     path.write_text(text, "utf-8")
     return str(path)
+
+
+def seen(loaded: profile.Profile) -> ProfileLens:
+    return ProfileLens(loaded, loaded.data, "")
 
 
 def refused(name: str, *settings: str) -> str:
@@ -73,10 +80,10 @@ H100, H200 = "10de:2330", "10de:2335"
 def test_every_bundled_profile_holds_to_the_schema(name: str) -> None:
     path = BUNDLED / f"{name}.yaml"
     document, positions = yamlfile.load(path.read_text("utf-8"), str(path))
-    yamlfile.validate(document, positions, str(path), profile.schema())
+    yamlfile.validate(document, positions, str(path), load_schema())
     assert document["description"].endswith(".")
     loaded = profile.load(name)
-    jsonschema.Draft202012Validator(profile.schema()).validate(dict(loaded.data))
+    jsonschema.Draft202012Validator(load_schema()).validate(dict(loaded.data))
     assert (loaded.name, loaded.vouches) == (name, True)
 
 
@@ -97,15 +104,13 @@ def keys_in(data: Any, above: str = "") -> set[str]:
 
 def test_the_default_profile_has_every_key_of_the_schema_and_no_other() -> None:
     wanted = {
-        key
-        for key in keys_of(profile.schema())
-        if not key.startswith("match.") and key != "extends"
+        key for key in keys_of(load_schema()) if not key.startswith("match.") and key != "extends"
     }
     assert keys_in(dict(profile.load("default").data)) == wanted
 
 
 def test_the_schema_is_valid_itself_and_closed() -> None:
-    schema = profile.schema()
+    schema = load_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$id"].startswith("urn:")
     for part in (schema, *(p for p in schema["properties"].values() if "properties" in p)):
@@ -127,7 +132,11 @@ def test_extending_a_bundled_profile(tmp_path: Path) -> None:
     path = write(tmp_path, "mine.yaml", "extends: h200\ngpu:\n  count: 3\ncapabilities: [pcie]\n")
     mine = profile.load(path)
     assert mine.name == "mine"
-    assert (mine.gpu.count, mine.gpu.device_id, mine.gpu.power_limit_w) == (3, H200, 700)
+    assert (seen(mine).gpu.count, seen(mine).gpu.device_id, seen(mine).gpu.power_limit_w) == (
+        3,
+        H200,
+        700,
+    )
     assert mine.data["capabilities"] == ["pcie"], "lists are replaced, not joined"
     assert mine.data["driver"] == profile.load("default").data["driver"], (
         "what nobody names comes from the default"
@@ -277,9 +286,9 @@ def test_a_setting_leaves_all_else_and_the_last_one_wins() -> None:
         profile.load("h200-8x"),
         profile.load("h200-8x", ["gpu.count=4", "gpu.count=5"]),
     )
-    assert changed.gpu.count == 5
+    assert seen(changed).gpu.count == 5
     assert {**changed.data, "gpu": {**changed.data["gpu"], "count": 8}} == plain.data
-    assert profile.load("h200-8x").gpu.count == 8, "the profile itself is not changed"
+    assert seen(profile.load("h200-8x")).gpu.count == 8, "the profile itself is not changed"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +341,7 @@ def test_choosing_by_board_and_by_vendor_with_product() -> None:
 @pytest.mark.parametrize("gpus", [1, 4, 7, 8, 9])
 def test_the_number_of_gpus_never_chooses(gpus: int) -> None:
     chosen, _ = profile.choose(machine(*[H100] * gpus, vendor="NVIDIA", product="DGXH100"))
-    assert (chosen.name, chosen.gpu.count) == ("h100-8x", 8)
+    assert (chosen.name, seen(chosen).gpu.count) == ("h100-8x", 8)
     chosen, _ = profile.choose(machine(*[H100] * gpus, product="no such machine"))
     assert chosen.name == "h100"
 
@@ -391,15 +400,15 @@ def test_two_that_fit_equally_are_said(site: Path) -> None:
 
 def test_the_site_s_profile_of_a_bundled_name_goes_first(site: Path) -> None:
     write(site / "profiles", "h200.yaml", "extends: h100\ngpu: {count: 77}\n")
-    assert profile.load("h200").gpu.count == 77
-    assert profile.known_names()["h200"] == str(site / "profiles" / "h200.yaml")
-    assert profile.known_names()["h100"] == str(BUNDLED / "h100.yaml")
+    assert seen(profile.load("h200")).gpu.count == 77
+    assert profile.list_profiles()["h200"] == str(site / "profiles" / "h200.yaml")
+    assert profile.list_profiles()["h100"] == str(BUNDLED / "h100.yaml")
 
 
 def test_a_pinned_profile_wins(site: Path) -> None:
     write(site, "config.yaml", "profile: h100\n")
     chosen, why = profile.choose(machine(H200, product="PowerEdge XE9680"), ["gpu.count=2"])
-    assert (chosen.name, chosen.vouches, chosen.gpu.count) == ("h100", True, 2)
+    assert (chosen.name, chosen.vouches, seen(chosen).gpu.count) == ("h100", True, 2)
     assert why == f"profile h100, pinned in {site}/config.yaml"
 
 
@@ -455,7 +464,7 @@ def test_a_profile_that_only_speaks_of_a_gpu_does_not_match_it(site: Path) -> No
 def test_unreadable_site_profiles_are_told(site: Path) -> None:
     (site / "profiles").rmdir()
     write(site, "profiles", "no folder")
-    assert "h200" in profile.known_names(), "a file in the folder's place is no folder"
+    assert "h200" in profile.list_profiles(), "a file in the folder's place is no folder"
 
 
 GPU_NAMES = {
@@ -469,15 +478,16 @@ GPU_NAMES = {
 
 @pytest.mark.parametrize("name", GPU_NAMES)
 def test_gpus_are_named_by_slot_address_serial_or_index(name: str) -> None:
-    node = profile.only_gpus(demo_node(), [name])
+    node = select_gpus(demo_node(), [name])
     assert [gpu.label for gpu in node.gpus] == [GPU_NAMES[name]]
 
 
 def test_gpus_are_named_by_uuid_and_keep_their_order() -> None:
     uuid = demo_node().gpus[1].uuid
-    assert [
-        gpu.label for gpu in profile.only_gpus(demo_node(), ["SXM5", uuid.upper(), "SXM5"]).gpus
-    ] == ["SXM8", "SXM5"]
+    assert [gpu.label for gpu in select_gpus(demo_node(), ["SXM5", uuid.upper(), "SXM5"]).gpus] == [
+        "SXM8",
+        "SXM5",
+    ]
 
 
 def test_the_incidents_of_other_gpus_go_with_them() -> None:
@@ -485,36 +495,36 @@ def test_the_incidents_of_other_gpus_go_with_them() -> None:
     first = node.incidents[:1] or ()
     assert all(
         one.address == "0000:00:07.0"
-        for one in profile.only_gpus(node._replace(incidents=first), ["SXM8"]).incidents
+        for one in select_gpus(node._replace(incidents=first), ["SXM8"]).incidents
     )
     unread: Any = lost()
-    assert profile.only_gpus(node._replace(incidents=unread), ["SXM8"]).incidents == unread
+    assert select_gpus(node._replace(incidents=unread), ["SXM8"]).incidents == unread
 
 
 def test_a_name_of_no_gpu_or_of_two_is_refused() -> None:
     with pytest.raises(UsageError, match="--gpus SXM9: no such GPU; did you mean SXM8 or"):
-        profile.only_gpus(demo_node(), ["SXM9"])
+        select_gpus(demo_node(), ["SXM9"])
     with pytest.raises(UsageError, match="--gpus : no such GPU"):
-        profile.only_gpus(demo_node(), [""])
+        select_gpus(demo_node(), [""])
     node = demo_node()
     slot1 = node._replace(gpus=(*node.gpus[:3], node.gpus[3]._replace(physical_slot="1")))
     with pytest.raises(
         UsageError, match=r"--gpus 1: names SXM8 \(0000:00:07.0\) and SXM7 \(0000:00:09.0\)"
     ):
-        profile.only_gpus(slot1, ["1"])
+        select_gpus(slot1, ["1"])
     unread: Any = lost()
     with pytest.raises(UsageError, match=r"could not be listed \(GPU is lost\)"):
-        profile.only_gpus(demo_node(gpus=unread), ["SXM8"])
+        select_gpus(demo_node(gpus=unread), ["SXM8"])
 
 
 def test_a_profile_speaks_to_check_authors_like_an_object() -> None:
     loaded = profile.load("h200-8x")
-    assert (loaded.gpu.count, loaded.infiniband.rate_gbps) == (8, 400)
+    assert (seen(loaded).gpu.count, seen(loaded).infiniband.rate_gbps) == (8, 400)
     with pytest.raises(
         AttributeError,
-        match=r"profiles have no key gpu\.cuont: add it to profiles/default\.yaml and the schema",
+        match=r"profiles have no key gpu\.cuont: add it to gpuscan/schemas/profile\.schema\.json",
     ):
-        _ = loaded.gpu.cuont
+        _ = seen(loaded).gpu.cuont
 
 
 def test_a_comment_names_the_schema_for_editors() -> None:
@@ -526,7 +536,7 @@ def test_a_comment_names_the_schema_for_editors() -> None:
 def test_a_site_profile_may_extend_the_bundled_one_of_its_name(site: Path) -> None:
     write(site / "profiles", "h200-8x.yaml", "extends: h200-8x\ngpu:\n  count: 7\n")
     loaded = profile.load("h200-8x")
-    assert (loaded.gpu.count, loaded.gpu.device_id) == (7, H200)
+    assert (seen(loaded).gpu.count, seen(loaded).gpu.device_id) == (7, H200)
 
 
 DELL = {"vendor": "Dell Inc.", "product": "PowerEdge XE9680"}
@@ -537,7 +547,7 @@ def test_a_site_profile_that_extends_a_bundled_one_is_chosen_where_that_is(site:
     assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
     write(site / "profiles", "h100-8x.yaml", "extends: h100-8x\ngpu:\n  count: 7\n")
     chosen, why = profile.choose(machine(*[H100] * 8, **DELL))
-    assert (chosen.name, chosen.vouches, chosen.gpu.count) == ("h100-8x", True, 7)
+    assert (chosen.name, chosen.vouches, seen(chosen).gpu.count) == ("h100-8x", True, 7)
     assert why == "profile h100-8x matches this machine"
     assert profile.choose(machine(H200))[0].name == "h200"
 
@@ -557,7 +567,7 @@ def test_a_site_profile_of_another_name_says_itself_where_it_fits(site: Path) ->
         "h100-8x.yaml",
         "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 6}\n",
     )
-    assert profile.choose(machine(*[H100] * 8, **DELL))[0].gpu.count == 6
+    assert seen(profile.choose(machine(*[H100] * 8, **DELL))[0]).gpu.count == 6
 
 
 def test_a_site_profile_without_a_match_of_its_own_matches_no_more_than_its_parent(
@@ -629,13 +639,13 @@ def test_slots_with_their_silkscreen(tmp_path: Path) -> None:
         "GPU 7",
         "",
     ]
-    assert loaded.gpu.slots == {"SXM1": "GPU 5", "SXM2": "GPU 7"}
+    assert seen(loaded).gpu.slots == {"SXM1": "GPU 5", "SXM2": "GPU 7"}
     child = profile.load(
         write(tmp_path, "c.yaml", "extends: p.yaml\ngpu: {slots: {SXM3: GPU 1}}\n")
     )
     assert child.data["gpu"]["slots"] == {"SXM3": "GPU 1"}
     listed = profile.load(write(tmp_path, "l.yaml", "extends: p.yaml\ngpu: {slots: [SXM1]}\n"))
-    assert (listed.gpu.slots, profile.silkscreen(listed, "SXM1")) == (["SXM1"], "")
+    assert (seen(listed).gpu.slots, profile.silkscreen(listed, "SXM1")) == (["SXM1"], "")
     assert profile.silkscreen(profile.load("default"), "SXM1") == ""
     assert profile.silkscreen(profile.load(parent, ["gpu.slots={SXM4: GPU 2}"]), "SXM4") == "GPU 2"
 

@@ -99,14 +99,14 @@ def test_dates_and_other_types(value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("on: 1\n", "f.yaml:1:1: $: key 'on' is no text: quote it"),
-        ("a:\n  1: x\n", "f.yaml:2:3: $.a: key '1' is no text"),
+        ("on: 1\n", "f.yaml:1:1: $: key 'on' is not text: quote it"),
+        ("a:\n  1: x\n", "f.yaml:2:3: $.a: key '1' is not text"),
         (
             "a: &x {b: 1}\nc:\n  <<: *x\n",
-            "f.yaml:3:3: $.c: key '<<' is no text: quote it, and write no merges",
+            "f.yaml:3:3: $.c: key '<<' is not text: quote it, and do not merge",
         ),
         ("? [a, b]\n: 1\n", "f.yaml:1:3: $: key"),
-        ("null: 1\n", "f.yaml:1:1: $: key 'null' is no text"),
+        ("null: 1\n", "f.yaml:1:1: $: key 'null' is not text"),
         ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: $: key 'a' is given twice"),
         ("g:\n  a: 1\n  a: 1\n", "f.yaml:3:3: $.g: key 'a' is given twice"),
         ("a: 1\n---\nb: 2\n", "f.yaml:2:1: not valid YAML"),

@@ -1,0 +1,72 @@
+"""Show profiles: the list of them, one with its parents' values, the difference between two."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpuscan.profile.names import list_profiles
+from gpuscan.profile.keys import is_table
+from gpuscan.profile.loading import load
+
+
+def render_list(format_: str) -> str:
+    """Return every profile that a name can mean, with description and file, as `text` or `json`."""
+    rows = [
+        {"name": name, "description": load(name).data.get("description", ""), "file": path}
+        for name, path in sorted(list_profiles().items())
+    ]
+    if format_ == "json":
+        return json.dumps(rows, indent=1) + "\n"
+    width = max(len(row["name"]) for row in rows)
+    return "".join(f"{row['name']:<{width}}  {row['description']}\n" for row in rows)
+
+
+def render_profile(name: str, settings: Sequence[str], format_: str) -> str:
+    """Return a profile with its parents' values and the changes of `--set`, as YAML or `json`."""
+    loaded = load(name, settings)
+    if format_ == "json":
+        return json.dumps({"name": loaded.name, **loaded.data}, indent=1) + "\n"
+    return render_yaml({key: value for key, value in loaded.data.items() if key != "match"})
+
+
+def render_difference(first: str, second: str, format_: str) -> str:
+    """Return the expectations in which two profiles differ, as `text` or `json`."""
+    left, right = (dict(_flatten(load(name).data)) for name in (first, second))
+    rows = [
+        (key, left.get(key), right.get(key))
+        for key in sorted({*left, *right})
+        if left.get(key) != right.get(key)
+    ]
+    if format_ == "json":
+        return (
+            json.dumps([{"key": key, "first": a, "second": b} for key, a, b in rows], indent=1)
+            + "\n"
+        )
+    lines = (
+        f"{key}: {json.dumps(a)} in {first}, {json.dumps(b)} in {second}\n" for key, a, b in rows
+    )
+    return "".join(lines) or "no difference\n"
+
+
+def _flatten(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value and not is_table(above + key):
+            yield from _flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def render_yaml(data: Mapping[str, Any]) -> str:
+    """Return a profile's data as YAML, two levels deep; JSON is YAML for each value, and needs no
+    quoting rules of its own.
+    """
+    lines = []
+    for key, value in data.items():
+        if isinstance(value, Mapping) and not value:
+            continue
+        if isinstance(value, Mapping):
+            lines.append(f"{key}:")
+            lines += [f"  {name}: {json.dumps(item)}" for name, item in value.items()]
+        else:
+            lines.append(f"{key}: {json.dumps(value)}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,91 @@
+"""Choose the profile that fits a node (`--profile auto`)."""
+
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from gpuscan.model import Node, is_unread
+from gpuscan.profile import names, yamlfile
+from gpuscan.profile.loading import BASE, Profile, load, load_family, parse
+from gpuscan.profile.site import load_site_config
+
+GPUS_FIT, MACHINE_FITS = 1, 2
+
+
+class _Traits(NamedTuple):
+    """What a profile is matched with: the GPUs' device ids, None where one was not read, and the
+    machine's DMI names.
+    """
+
+    device_ids: frozenset[str | None]
+    machine: tuple[str, ...]
+
+
+def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
+    """Return the profile that fits this machine, and why; the number of GPUs plays no part.
+
+    A profile that names the machine wins over one that names only its GPUs. If none fits, or
+    several fit equally, the default profile is used, which vouches for nothing.
+    """
+    site = load_site_config()
+    if site.profile:
+        return load(site.profile, settings), f"profile {site.profile}, pinned in {site.path}"
+    if is_unread(node.gpus):
+        return _default(settings), "no profile chosen: the GPUs could not be listed"
+    traits = _traits(node)
+    scores = {name: _score(name, path, traits) for name, path in names.list_profiles().items()}
+    score = max(scores.values(), default=0)
+    best = sorted(name for name in scores if scores[name] == score) if score else []
+    if len(best) == 1:
+        chosen = load(best[0], settings)._replace(vouches=score == MACHINE_FITS)
+        return chosen, f"profile {best[0]} {_reason(score, traits)}"
+    if best:
+        return _default(settings), f"{' and '.join(best)} fit equally: name one with --profile"
+    gpus = ", ".join(sorted(gpu or "a GPU without device id" for gpu in traits.device_ids))
+    why = f"no profile knows {gpus or 'a machine without GPUs'}: name one with --profile"
+    return _default(settings), why
+
+
+def _default(settings: Sequence[str]) -> Profile:
+    return load(BASE, settings)._replace(vouches=False)
+
+
+def _traits(node: Node) -> _Traits:
+    dmi = (node.host.vendor, node.host.product, node.host.board)
+    gpus = () if is_unread(node.gpus) else node.gpus
+    return _Traits(
+        frozenset(None if is_unread(gpu.device_id) else gpu.device_id for gpu in gpus),
+        tuple(name for name in dmi if not is_unread(name)),
+    )
+
+
+def _reason(score: int, traits: _Traits) -> str:
+    if score == MACHINE_FITS:
+        return "matches this machine"
+    machine = " ".join(traits.machine) or "it gives no DMI names"
+    return f"matches these GPUs; no profile knows this machine ({machine})"
+
+
+def _score(name: str, path: str, traits: _Traits) -> int:
+    """Return MACHINE_FITS, GPUS_FIT or 0.
+
+    Of a site's own variant of a bundled profile (same name) the parents' `match` counts too; any
+    other profile matches by its own.
+    """
+    variant = path != names.bundled_path(name) and os.path.exists(names.bundled_path(name))
+    text = yamlfile.read_text(path, trusted=True)
+    if not traits.device_ids or None in traits.device_ids:
+        return 0
+    gpus = {gpu for gpu in traits.device_ids if gpu}
+    if not variant and not all(gpu in text for gpu in gpus):
+        return 0  # so that no profile of other GPUs is parsed
+    match = (load_family(path) if variant else parse(path)).get("match") or {}
+    if not gpus <= set(match.get("device_ids") or ()):
+        return 0
+    patterns = match.get("machines") or ()
+    if not patterns:
+        return GPUS_FIT
+    machine = [*traits.machine, " ".join(traits.machine[:2])]
+    fits = any(fnmatchcase(name, pattern) for name in machine for pattern in patterns)
+    return MACHINE_FITS if fits else 0

@@ -1,0 +1,86 @@
+"""Write the generated files: run `python tests/support/generate.py` after a change of the profile
+schema or of the records in gpuscan/model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+ROOT = Path(__file__).parents[2]
+HEAD = """\
+# yaml-language-server: $schema=../gpuscan/schemas/profile.schema.json
+# Every key of a profile, with its default; the base of all profiles, and never matched. null means
+# not judged. Generated from gpuscan/schemas/profile.schema.json by tests/support/generate.py.
+"""
+
+
+def default_profile() -> str:
+    """Return the text of profiles/default.yaml."""
+    from gpuscan.profile.keys import load_schema
+
+    return HEAD + "".join(f"{line}\n" for line in _yaml_lines(load_schema(), ""))
+
+
+def _yaml_lines(branch: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for name, key in branch["properties"].items():
+        comment = f" # {key['description']}" if "description" in key else ""
+        if "default" in key:
+            default = key["default"]
+            text = default if isinstance(default, str) else json.dumps(default)
+            yield f"{indent}{name}: {text}{comment}"
+        elif "properties" in key:
+            yield f"{indent}{name}:{comment}"
+            yield from _yaml_lines(key, f"{indent}  ")
+
+
+VIEWS_HEAD = '''\
+"""The facts as checks see them: plain values, because a lens ends a check that asks for one that was
+not read. For type checkers only; generated from gpuscan/model by tests/support/generate.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+class Profile:
+    """The profile as a check sees it: `profile.gpu.count`; an open expectation ends the check."""
+
+    def get(self, name: str) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+'''
+
+
+def views() -> str:
+    """Return the text of gpuscan/views.pyi."""
+    from gpuscan import model
+
+    records = [getattr(model, name) for name in model.__all__]
+    classes = [record for record in records if hasattr(record, "_fields")]
+    return VIEWS_HEAD + "".join(_view(record) for record in classes if record is not model.Unread)
+
+
+def _view(record: Any) -> str:
+    facts = get_type_hints(record)
+    lines = "".join(f"    {name}: {_type(kind)}\n" for name, kind in facts.items())
+    return f"\nclass {record.__name__}:\n{lines}"
+
+
+def _type(kind: Any) -> str:
+    text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text).replace("NoneType", "None")
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "profiles/default.yaml": default_profile,
+    "gpuscan/views.pyi": views,
+}
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    for file, make in GENERATED.items():
+        (ROOT / file).write_text(make(), "utf-8")
