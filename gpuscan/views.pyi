@@ -310,7 +310,7 @@ class Node:
     incidents: tuple[Incident, ...]
     past: Past
     sources: Mapping[str, tuple[str, ...]]
-    before: Any
+    before: Node
     changes: tuple[Change, ...]
     services: tuple[Service, ...]
     app_errors: tuple[AppError, ...]

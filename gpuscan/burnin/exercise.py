@@ -17,7 +17,7 @@ from gpuscan.durations import format_moment
 from gpuscan.engine import judging
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.live.scanner import Request, Scanner
-from gpuscan.model import Unread, is_unread
+from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.model.select import select_gpus
 from gpuscan.recording import Reading, Recording, is_plausible_time, load, save
 
@@ -180,7 +180,7 @@ def _mark(plan: Plan, recording: Recording) -> dict[str, Any]:
     for tested.
     """
     node = collectors.node(recording)
-    uuids = {gpu.address: gpu.uuid for gpu in node.gpus if gpu.address in plan.gpus}
+    uuids = {gpu.address: gpu.uuid for gpu in read_or(node.gpus, ()) if gpu.address in plan.gpus}
     silent = [address for address, uuid in uuids.items() if is_unread(uuid)]
     if silent:
         raise UsageError(

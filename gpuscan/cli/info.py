@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuscan import collectors
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.model import Node, Unread, is_unread
+from gpuscan.model import Node, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 from gpuscan.text import printable
 
@@ -111,7 +111,7 @@ def _ports(node: Node) -> list[dict[str, Any]]:
 
 def _nics(node: Node) -> list[dict[str, Any]]:
     """Return the network adapters: a port tells what its adapter is."""
-    ports = () if is_unread(node.ports) else (*node.ports, *node.ethernet_ports)
+    ports = (*read_or(node.ports, ()), *read_or(node.ethernet_ports, ()))
     first = {port.hca: port for port in sorted(ports, key=lambda port: port.label, reverse=True)}
     return [
         {c: _shown(getattr(first[hca], NIC_FACTS.get(c, c))) for c in NIC_COLUMNS}

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuscan.collectors import cables, vpd
 from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
-from gpuscan.model import Port, Unread, is_unread
+from gpuscan.model import Port, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
@@ -167,7 +167,7 @@ def _keys(recording: Recording, port: Port) -> dict[str, tuple[str, ...]]:
         "hca_part_number": (vpd_key,),
         "netdev": (netdev,),
         "mtu": (netdev, *mtu),
-        "far_end": cables.sources(own, port.link_layer),
+        "far_end": cables.sources(own, read_or(port.link_layer, "")),
     }
 
 

@@ -224,7 +224,7 @@ def reason(
         level=_level(run),
         boot_id="" if is_unread(node.host.boot_id) else node.host.boot_id,
         profile=str((run.get("profile") or {}).get("name", "")),
-        since_s=node.past.at_s,
+        since_s=0.0 if is_unread(node.past) else node.past.at_s,
     )
 
 

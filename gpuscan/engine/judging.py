@@ -14,7 +14,7 @@ from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.files import bundled
-from gpuscan.model import Node, is_unread
+from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.outcome import FAILED, LEVELS
 from gpuscan.model.select import select_gpus
 from gpuscan.pci import pci_address
@@ -268,7 +268,7 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
 def _restricted(
     node: Node, chosen: profile.Profile, gpus: str
 ) -> tuple[Node, profile.Profile, str]:
-    total = 0 if is_unread(node.gpus) else len(node.gpus)
+    total = len(read_or(node.gpus, ()))
     node = select_gpus(node, gpus_named(gpus))
     data = {
         **chosen.data,
@@ -277,7 +277,7 @@ def _restricted(
     return (
         node,
         chosen._replace(data=data),
-        f"{len(node.gpus)} of {total} GPUs are judged (--gpus)",
+        f"{len(read_or(node.gpus, ()))} of {total} GPUs are judged (--gpus)",
     )
 
 

@@ -3,7 +3,7 @@ None.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuscan.model.burnin import BurnTest, Load, Rate, Word
 from gpuscan.model.change import Amount, Change, Compared
@@ -106,21 +106,21 @@ class Node(NamedTuple):
 
     host: Host
     driver: Driver
-    gpus: tuple[Gpu, ...]
-    device_minors: tuple[int, ...]
-    ports: tuple[Port, ...]
-    ethernet_ports: tuple[Port, ...]
-    disks: tuple[Disk, ...]
-    firmware: tuple[Firmware, ...]
-    kernel_modules: tuple[str, ...]
-    kernel_log: KernelLog
-    incidents: tuple[Incident, ...]
-    past: Past
+    gpus: Fact[tuple[Gpu, ...]]
+    device_minors: Fact[tuple[int, ...]]
+    ports: Fact[tuple[Port, ...]]
+    ethernet_ports: Fact[tuple[Port, ...]]
+    disks: Fact[tuple[Disk, ...]]
+    firmware: Fact[tuple[Firmware, ...]]
+    kernel_modules: Fact[tuple[str, ...]]
+    kernel_log: Fact[KernelLog]
+    incidents: Fact[tuple[Incident, ...]]
+    past: Fact[Past]
     sources: Mapping[str, tuple[str, ...]]
-    before: Any = Unread("", "not-recorded", "not compared with another recording")
+    before: Fact["Node"] = Unread("", "not-recorded", "not compared with another recording")
     changes: tuple[Change, ...] = ()
-    services: tuple[Service, ...] = ()
-    app_errors: tuple[AppError, ...] = ()
-    complaints: tuple[str, ...] = ()
+    services: Fact[tuple[Service, ...]] = ()
+    app_errors: Fact[tuple[AppError, ...]] = ()
+    complaints: Fact[tuple[str, ...]] = ()
     imported: bool = False
-    tests: tuple[BurnTest, ...] = ()
+    tests: Fact[tuple[BurnTest, ...]] = ()

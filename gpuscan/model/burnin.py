@@ -5,6 +5,7 @@ showed meanwhile.
 from typing import NamedTuple
 
 from gpuscan.model.change import Amount
+from gpuscan.model.unread import Fact
 
 
 class Word(NamedTuple):
@@ -30,7 +31,7 @@ class Rate(NamedTuple):
     label: str
     value: float
     again: tuple[float, ...]
-    usual: float
+    usual: Fact[float]
 
 
 class Load(NamedTuple):
@@ -45,27 +46,27 @@ class Load(NamedTuple):
     to 1.
     """
 
-    samples: int
-    core_c: int
-    usual_core_c: float
-    memory_c: int
-    power_w: float
-    most_power_w: float
-    sm_clock_mhz: int
-    hw_slowdown: float
-    hw_thermal: float
-    sw_thermal: float
-    power_brake: float
-    power_cap: float
-    slowed: int
-    pcie_generation: int
-    pcie_width: int
-    sm_active: float
-    tensor_active: float
-    dram_active: float
-    slowdown_c: int
-    memory_max_c: int
-    limit_w: float
+    samples: Fact[int]
+    core_c: Fact[int]
+    usual_core_c: Fact[float]
+    memory_c: Fact[int]
+    power_w: Fact[float]
+    most_power_w: Fact[float]
+    sm_clock_mhz: Fact[int]
+    hw_slowdown: Fact[float]
+    hw_thermal: Fact[float]
+    sw_thermal: Fact[float]
+    power_brake: Fact[float]
+    power_cap: Fact[float]
+    slowed: Fact[int]
+    pcie_generation: Fact[int]
+    pcie_width: Fact[int]
+    sm_active: Fact[float]
+    tensor_active: Fact[float]
+    dram_active: Fact[float]
+    slowdown_c: Fact[int]
+    memory_max_c: Fact[int]
+    limit_w: Fact[float]
 
 
 class BurnTest(NamedTuple):
@@ -90,23 +91,23 @@ class BurnTest(NamedTuple):
     kind: str
     gpu: str
     to: str
-    hot: bool
-    seconds: float
-    ended: str
-    text: str
-    error: str
-    what: str
-    operations: int
-    mismatches: int
-    mismatches_again: tuple[int, ...]
-    words: tuple[Word, ...]
-    hash: str
-    hash_again: str
-    common_hash: str
-    rates: tuple[Rate, ...]
-    load: Load
-    grown: tuple[Amount, ...]
-    logged: tuple[str, ...]
-    remap_pending: bool
-    action: str = ""
-    wrong_beside: int = 0
+    hot: Fact[bool]
+    seconds: Fact[float]
+    ended: Fact[str]
+    text: Fact[str]
+    error: Fact[str]
+    what: Fact[str]
+    operations: Fact[int]
+    mismatches: Fact[int]
+    mismatches_again: Fact[tuple[int, ...]]
+    words: Fact[tuple[Word, ...]]
+    hash: Fact[str]
+    hash_again: Fact[str]
+    common_hash: Fact[str]
+    rates: Fact[tuple[Rate, ...]]
+    load: Fact[Load]
+    grown: Fact[tuple[Amount, ...]]
+    logged: Fact[tuple[str, ...]]
+    remap_pending: Fact[bool]
+    action: Fact[str] = ""
+    wrong_beside: Fact[int] = 0

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from gpuscan.model.unread import Fact
+
 
 class Compared(NamedTuple):
     """One value beside the one that it should have: *usual* is what *whose* says (`the other GPUs
@@ -9,8 +11,8 @@ class Compared(NamedTuple):
     """
 
     label: str
-    value: Any
-    usual: Any
+    value: Fact[Any]
+    usual: Fact[Any]
     whose: str
 
 
@@ -39,7 +41,7 @@ class Change(NamedTuple):
     label: str
     address: str
     kind: str
-    what: str
+    what: Fact[str]
     expected: bool
     allowed: bool
     new: bool
@@ -57,5 +59,5 @@ class Change(NamedTuple):
     rate: tuple[Compared, ...]
     faults: tuple[str, ...]
     faults_left: tuple[str, ...]
-    before: Any
-    after: Any
+    before: Fact[Any]
+    after: Fact[Any]

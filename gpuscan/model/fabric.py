@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from gpuscan.model.gpu import Counter
+from gpuscan.model.unread import Fact
 
 
 class Port(NamedTuple):
@@ -19,19 +20,19 @@ class Port(NamedTuple):
     hca: str
     number: int
     address: str
-    link_layer: str
-    state: str
-    phys_state: str
-    rate_gbps: float
-    firmware: str
-    board_id: str
-    hca_type: str
-    node_guid: str
-    hca_serial: str
-    hca_part_number: str
-    netdev: str
-    mtu: int
-    far_end: str
-    link_downed: Counter
-    symbol_errors: Counter
-    active_ports: int
+    link_layer: Fact[str]
+    state: Fact[str]
+    phys_state: Fact[str]
+    rate_gbps: Fact[float]
+    firmware: Fact[str]
+    board_id: Fact[str]
+    hca_type: Fact[str]
+    node_guid: Fact[str]
+    hca_serial: Fact[str]
+    hca_part_number: Fact[str]
+    netdev: Fact[str]
+    mtu: Fact[int]
+    far_end: Fact[str]
+    link_downed: Fact[Counter]
+    symbol_errors: Fact[Counter]
+    active_ports: Fact[int]

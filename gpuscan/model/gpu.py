@@ -8,8 +8,8 @@ from gpuscan.model.unread import Fact
 class Mode(NamedTuple):
     """A setting that changes at a reset: as it is, and as it will be."""
 
-    current: bool
-    pending: bool
+    current: Fact[bool]
+    pending: Fact[bool]
 
 
 class Counter(NamedTuple):
@@ -18,7 +18,7 @@ class Counter(NamedTuple):
     """
 
     total: int
-    growth: int
+    growth: Fact[int]
 
 
 class EccErrors(NamedTuple):
@@ -26,10 +26,10 @@ class EccErrors(NamedTuple):
     GPU's life.
     """
 
-    uncorrected_volatile: int
-    uncorrected_aggregate: int
-    corrected_volatile: int
-    corrected_aggregate: int
+    uncorrected_volatile: Fact[int]
+    uncorrected_aggregate: Fact[int]
+    corrected_volatile: Fact[int]
+    corrected_aggregate: Fact[int]
 
 
 class Sram(NamedTuple):
@@ -37,29 +37,29 @@ class Sram(NamedTuple):
     the life is passed.
     """
 
-    uncorrectable_volatile: int
-    uncorrectable_aggregate: int
-    threshold_exceeded: bool
+    uncorrectable_volatile: Fact[int]
+    uncorrectable_aggregate: Fact[int]
+    threshold_exceeded: Fact[bool]
     sources: str
 
 
 class RemappedRows(NamedTuple):
     """Row remapping: rows remapped after correctable and uncorrectable errors, and its two flags."""
 
-    correctable: int
-    uncorrectable: int
-    pending: bool
-    failed: bool
+    correctable: Fact[int]
+    uncorrectable: Fact[int]
+    pending: Fact[bool]
+    failed: Fact[bool]
 
 
 class SpareRows(NamedTuple):
     """Memory banks by the spare rows that they have left, from all to none."""
 
-    max: int
-    high: int
-    partial: int
-    low: int
-    none: int
+    max: Fact[int]
+    high: Fact[int]
+    partial: Fact[int]
+    low: Fact[int]
+    none: Fact[int]
 
 
 class RetiredPages(NamedTuple):
@@ -67,61 +67,61 @@ class RetiredPages(NamedTuple):
     waits.
     """
 
-    single_bit: int
-    double_bit: int
-    pending: bool
+    single_bit: Fact[int]
+    double_bit: Fact[int]
+    pending: Fact[bool]
 
 
 class Repair(NamedTuple):
     """Repairs that wait for a reset: of a memory channel, of a texture processing cluster."""
 
-    channel_pending: bool
-    tpc_pending: bool
+    channel_pending: Fact[bool]
+    tpc_pending: Fact[bool]
 
 
 class Pcie(NamedTuple):
     """The GPU's PCIe link: lanes and generation now and at most, and replays."""
 
-    width: int
-    max_width: int
-    generation: int
-    max_generation: int
-    replays: Counter
+    width: Fact[int]
+    max_width: Fact[int]
+    generation: Fact[int]
+    max_generation: Fact[int]
+    replays: Fact[Counter]
 
 
 class Aer(NamedTuple):
     """Advanced error reporting of the GPU's PCIe function: totals by severity, from sysfs."""
 
-    fatal: Counter
-    nonfatal: Counter
+    fatal: Fact[Counter]
+    nonfatal: Fact[Counter]
 
 
 class Power(NamedTuple):
     """Power in watts: drawn now, the limit in force and the default limit."""
 
-    usage_w: float
-    limit_w: float
-    default_limit_w: float
+    usage_w: Fact[float]
+    limit_w: Fact[float]
+    default_limit_w: Fact[float]
 
 
 class Temperature(NamedTuple):
     """Temperatures in degrees Celsius: core and memory now, and the GPU's own limits."""
 
-    core_c: int
-    memory_c: int
-    slowdown_c: int
-    memory_max_c: int
+    core_c: Fact[int]
+    memory_c: Fact[int]
+    slowdown_c: Fact[int]
+    memory_max_c: Fact[int]
 
 
 class NvLink(NamedTuple):
     """One NVLink of the GPU: up or not, its rate one way in MB/s, and its error counters."""
 
     number: int
-    active: bool
-    rate_mb_s: int
-    replays: Counter
-    recoveries: Counter
-    crc_errors: Counter
+    active: Fact[bool]
+    rate_mb_s: Fact[int]
+    replays: Fact[Counter]
+    recoveries: Fact[Counter]
+    crc_errors: Fact[Counter]
 
 
 class ClockReasons(NamedTuple):
@@ -129,20 +129,20 @@ class ClockReasons(NamedTuple):
     so.
     """
 
-    application_clocks: bool
-    hw_slowdown: bool
-    sync_boost: bool
-    sw_thermal: bool
-    hw_thermal: bool
-    power_brake: bool
+    application_clocks: Fact[bool]
+    hw_slowdown: Fact[bool]
+    sync_boost: Fact[bool]
+    sw_thermal: Fact[bool]
+    hw_thermal: Fact[bool]
+    power_brake: Fact[bool]
 
 
 class Throttled(NamedTuple):
     """Nanoseconds for which the clocks were held down by a policy (NVML performance policies)."""
 
-    thermal_ns: Counter
-    board_limit_ns: Counter
-    reliability_ns: Counter
+    thermal_ns: Fact[Counter]
+    board_limit_ns: Fact[Counter]
+    reliability_ns: Fact[Counter]
 
 
 class Fabric(NamedTuple):
@@ -153,12 +153,12 @@ class Fabric(NamedTuple):
     question; *misconfigured* 0 no word, 1 none, else NVIDIA's number of the mistake.
     """
 
-    state: int
-    status: int
-    degraded_bandwidth: int
-    route_unhealthy: int
-    access_timeout: int
-    misconfigured: int
+    state: Fact[int]
+    status: Fact[int]
+    degraded_bandwidth: Fact[int]
+    route_unhealthy: Fact[int]
+    access_timeout: Fact[int]
+    misconfigured: Fact[int]
 
 
 class BusLink(NamedTuple):
@@ -167,10 +167,10 @@ class BusLink(NamedTuple):
     latched in its AER status (`SDES`, `DLP`).
     """
 
-    answers: bool
-    width: int
-    narrow: bool
-    latched: tuple[str, ...]
+    answers: Fact[bool]
+    width: Fact[int]
+    narrow: Fact[bool]
+    latched: Fact[tuple[str, ...]]
 
 
 class Process(NamedTuple):
@@ -192,49 +192,49 @@ class Gpu(NamedTuple):
 
     address: str
     label: str
-    device_id: str
-    kernel_driver: str
-    root_port: str
-    physical_slot: str
-    access: str
-    nvml_index: int
-    minor: int
-    module_id: int
-    name: str
-    uuid: str
-    serial: str
-    part_number: str
-    vbios: str
-    inforom: str
-    gsp_firmware: str
-    memory_mib: int
-    ecc_mode: Mode
-    mig_mode: Mode
-    persistence: bool
-    compute_mode: int
+    device_id: Fact[str]
+    kernel_driver: Fact[str]
+    root_port: Fact[str]
+    physical_slot: Fact[str]
+    access: Fact[str]
+    nvml_index: Fact[int]
+    minor: Fact[int]
+    module_id: Fact[int]
+    name: Fact[str]
+    uuid: Fact[str]
+    serial: Fact[str]
+    part_number: Fact[str]
+    vbios: Fact[str]
+    inforom: Fact[str]
+    gsp_firmware: Fact[str]
+    memory_mib: Fact[int]
+    ecc_mode: Fact[Mode]
+    mig_mode: Fact[Mode]
+    persistence: Fact[bool]
+    compute_mode: Fact[int]
     processes: Fact[tuple[Process, ...]]
     ecc_errors: EccErrors
-    sram: Sram
-    remapped_rows: RemappedRows
-    spare_rows: SpareRows
+    sram: Fact[Sram]
+    remapped_rows: Fact[RemappedRows]
+    spare_rows: Fact[SpareRows]
     retired_pages: RetiredPages
-    unrepairable_memory: bool
-    repair: Repair
-    recovery_action: int
+    unrepairable_memory: Fact[bool]
+    repair: Fact[Repair]
+    recovery_action: Fact[int]
     pcie: Pcie
     aer: Aer
-    nvlinks: tuple[NvLink, ...]
-    fabric: Fabric
+    nvlinks: Fact[tuple[NvLink, ...]]
+    fabric: Fact[Fabric]
     power: Power
     temperature: Temperature
-    clock_reasons: ClockReasons
+    clock_reasons: Fact[ClockReasons]
     throttled: Throttled
-    performance_state: int
-    busy_percent: int
-    link_generation: int
-    bus: BusLink
-    logged_serial: str
-    logged_uuid: str
+    performance_state: Fact[int]
+    busy_percent: Fact[int]
+    link_generation: Fact[int]
+    bus: Fact[BusLink]
+    logged_serial: Fact[str]
+    logged_uuid: Fact[str]
 
 
 # Facts that no profile can ask for: every GPU gives them, or they say nothing of the hardware.

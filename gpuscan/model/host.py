@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from gpuscan.model.unread import Fact
+
 
 class Host(NamedTuple):
     """Who this machine is: names, boot, kernel, DMI; *virtual* tells that it is a guest.
@@ -10,18 +12,18 @@ class Host(NamedTuple):
     `gpuscan.model.identity.real` tells.
     """
 
-    hostname: str
-    machine_id: str
-    boot_id: str
-    uptime_s: float
-    kernel: str
-    os: str
-    virtual: bool
-    vendor: str
-    product: str
-    board: str
-    serial: str
-    bios_version: str
-    board_serial: str
-    chassis_serial: str
-    product_uuid: str
+    hostname: Fact[str]
+    machine_id: Fact[str]
+    boot_id: Fact[str]
+    uptime_s: Fact[float]
+    kernel: Fact[str]
+    os: Fact[str]
+    virtual: Fact[bool]
+    vendor: Fact[str]
+    product: Fact[str]
+    board: Fact[str]
+    serial: Fact[str]
+    bios_version: Fact[str]
+    board_serial: Fact[str]
+    chassis_serial: Fact[str]
+    product_uuid: Fact[str]

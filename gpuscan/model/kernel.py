@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gpuscan.model.unread import Fact
+
 
 class Driver(NamedTuple):
     """The NVIDIA driver: whether NVML answers (*access*), and the versions of module and library.
@@ -11,14 +13,14 @@ class Driver(NamedTuple):
     *confidential_compute* is that mode.
     """
 
-    access: str
-    module_version: str
-    flavour: str
-    library_version: str
-    nvml_version: str
-    cuda_version: str
-    nvml_count: int
-    confidential_compute: bool
+    access: Fact[str]
+    module_version: Fact[str]
+    flavour: Fact[str]
+    library_version: Fact[str]
+    nvml_version: Fact[str]
+    cuda_version: Fact[str]
+    nvml_count: Fact[int]
+    confidential_compute: Fact[bool]
 
 
 class KernelLog(NamedTuple):
@@ -26,9 +28,9 @@ class KernelLog(NamedTuple):
     *whole* if from its start.
     """
 
-    covered_from_s: float
-    whole: bool
-    lines: int
+    covered_from_s: Fact[float]
+    whole: Fact[bool]
+    lines: Fact[int]
 
 
 class Echo(NamedTuple):
@@ -84,4 +86,4 @@ class Incident(NamedTuple):
     processes: tuple[str, ...]
     echoes: tuple[Echo, ...]
     values: Mapping[str, Any]
-    recovery_action: int
+    recovery_action: Fact[int]

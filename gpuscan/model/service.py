@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from gpuscan.model.unread import Fact
+
 
 class Service(NamedTuple):
     """One systemd unit: *label* is its name without `.service`; *active* and *result* as systemctl
@@ -12,10 +14,10 @@ class Service(NamedTuple):
     """
 
     label: str
-    active: str
-    result: str
-    enabled: str
-    loaded: str
+    active: Fact[str]
+    result: Fact[str]
+    enabled: Fact[str]
+    loaded: Fact[str]
 
 
 class AppError(NamedTuple):

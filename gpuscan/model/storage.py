@@ -2,20 +2,22 @@
 
 from typing import NamedTuple
 
+from gpuscan.model.unread import Fact
+
 
 class Disk(NamedTuple):
     """One NVMe disk: *label* is its name (nvme0), *address* its PCI address."""
 
     label: str
     address: str
-    model: str
-    serial: str
-    firmware: str
+    model: Fact[str]
+    serial: Fact[str]
+    firmware: Fact[str]
 
 
 class Firmware(NamedTuple):
     """One firmware as the BMC lists it (Redfish FirmwareInventory): *label* is the member's Id."""
 
     label: str
-    name: str
-    version: str
+    name: Fact[str]
+    version: Fact[str]

@@ -1,6 +1,6 @@
 """The value of a fact that was not read, and the type of facts, which says that any may be one."""
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, Union
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Union, final
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -26,20 +26,38 @@ DERIVED = ("too-old-driver", "not-recorded")
 READING_KINDS = tuple(kind for kind in KINDS if kind not in DERIVED)
 
 
-class Unread(NamedTuple):
-    """A fact that was not read. *key* is the reading behind it, *kind* one of KINDS, *text* the
-    reason in words, *code* NVML's return code or the errno.
-    """
+if TYPE_CHECKING:
 
-    key: str
-    kind: str
-    text: str
-    code: int | None = None
+    @final
+    class Unread:
+        """To type checkers not a tuple, so that they report a loop over a list that may be unread."""
 
-    def __bool__(self) -> bool:
-        raise TypeError(
-            f"{self.key} was not read ({self.kind}: {self.text}): it is neither true nor false"
-        )
+        key: str
+        kind: str
+        text: str
+        code: int | None
+
+        def __init__(self, key: str, kind: str, text: str, code: int | None = None) -> None: ...
+        def _replace(
+            self, *, key: str = "", kind: str = "", text: str = "", code: int | None = None
+        ) -> "Unread": ...
+
+else:
+
+    class Unread(NamedTuple):
+        """A fact that was not read. *key* is the reading behind it, *kind* one of KINDS, *text* the
+        reason in words, *code* NVML's return code or the errno.
+        """
+
+        key: str
+        kind: str
+        text: str
+        code: int | None = None
+
+        def __bool__(self) -> bool:
+            raise TypeError(
+                f"{self.key} was not read ({self.kind}: {self.text}): it is neither true nor false"
+            )
 
 
 if TYPE_CHECKING:
