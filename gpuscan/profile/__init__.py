@@ -1,8 +1,8 @@
 """Profiles: what a node is expected to be."""
 
-from gpuscan.profile.names import is_bundled, list_profiles
 from gpuscan.profile.loading import BASE, Profile, load, parse_recorded, silkscreen
 from gpuscan.profile.matching import choose
+from gpuscan.profile.names import is_bundled, list_profiles
 
 __all__ = [
     "BASE",

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpuscan.profile.names import list_profiles
 from gpuscan.profile.keys import is_table
 from gpuscan.profile.loading import load
+from gpuscan.profile.names import list_profiles
 
 
 def render_list(format_: str) -> str:
