@@ -1,6 +1,4 @@
-"""Where the state lies, who may write it at a time, and how a file is replaced whole; light, as
-`status` imports it.
-"""
+"""The state folder: its place, its lock and its files; light, because `status` imports it."""
 
 import contextlib
 import fcntl
@@ -12,25 +10,24 @@ from typing import Any
 
 from gpuscan.errors import UsageError
 
-ROOTS_OWN = "/var/lib/gpuscan"
-LOCK_S = 10.0  # writing takes milliseconds: whoever holds the lock longer is stuck
+ROOT_STATE = "/var/lib/gpuscan"
+LOCK_S = 10.0  # writing takes milliseconds: a lock held for longer is stuck
 
 
 class StateError(UsageError):
-    """What keeps the state from being read or written, in words; a scan goes on and tells it,
-    whoever needs the state ends.
+    """The state cannot be read or written.
+
+    A scan reports it and goes on; a command that needs the state ends.
     """
 
 
 def state_dir(named: str = "") -> str:
-    """Return the state's folder: the one named (GPUSCAN_STATE_DIR names one, too), else root's
-    own, else the user's by XDG.
-    """
+    """Return the state folder: *named*, $GPUSCAN_STATE_DIR, root's own, or the user's (XDG)."""
     named = named or os.environ.get("GPUSCAN_STATE_DIR", "")
     if named:
         return named
     if os.geteuid() == 0:
-        return ROOTS_OWN
+        return ROOT_STATE
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(
         os.path.expanduser("~"), ".local", "state"
     )
@@ -39,9 +36,7 @@ def state_dir(named: str = "") -> str:
 
 @contextlib.contextmanager
 def locked(folder: str) -> Iterator[None]:
-    """Be the only one who writes below *folder*; raises StateError where that cannot be had within
-    LOCK_S.
-    """
+    """Hold the write lock of *folder*; raises StateError if another process keeps it for LOCK_S."""
     try:
         os.makedirs(folder, mode=0o755, exist_ok=True)
         descriptor = os.open(
@@ -58,7 +53,7 @@ def locked(folder: str) -> Iterator[None]:
             except OSError:
                 if time.monotonic() >= ends_s:
                     raise StateError(
-                        f"{folder}: another gpuscan has held its lock for {LOCK_S:g} s"
+                        f"{folder}: another gpuscan has held the lock for {LOCK_S:g} s"
                     ) from None
                 time.sleep(0.02)
         yield
@@ -90,12 +85,12 @@ def replace(path: str, document: dict[str, Any]) -> None:
 
 
 def set_aside(path: str) -> str:
-    """Rename a damaged file, so that nothing of it is lost, and return its new name."""
+    """Rename a damaged file, so that nothing is lost, and return its new name."""
     aside = f"{path}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
     try:
         os.rename(path, aside)
     except OSError as error:
         raise StateError(
-            f"{path}: damaged, and cannot be set aside: {error.strerror or error}"
+            f"{path}: damaged, and it cannot be renamed: {error.strerror or error}"
         ) from None
     return aside
