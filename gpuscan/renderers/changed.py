@@ -1,43 +1,41 @@
-"""What a comparison found to be changed, in lines for people: a line a part, or one for many that
-changed alike.
-"""
+"""What a comparison found: one line per part, or one for many that changed alike."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 FEWEST_TO_FOLD = 3
+UNKNOWN = "what identifies it was not read"
+UNKNOWN_MANY = "what identifies them was not read"
+NODE_LABELS = {"hostname": "host name", "serial": "serial", "bios_version": "BIOS"}
 Row = Mapping[str, Any]
 
 
 def lines(rows: Sequence[Row], fold: Callable[[Sequence[str]], str], *, whole: bool) -> list[str]:
-    """Return what changed, each as one line; *fold* joins the names of parts that changed alike,
-    unless *whole* is wanted.
-    """
-    changed = [row for row in rows if _tells(row)]
+    """Return the changes; *fold* joins the names of parts that changed alike, unless *whole*."""
     alike: dict[tuple[Any, ...], list[Row]] = {}
-    for row in changed:
+    for row in filter(_is_shown, rows):
         alike.setdefault((row["kind"], row["what"], row["expected"]), []).append(row)
-    told = []
+    shown: list[str] = []
     for (kind, what, expected), group in alike.items():
         if len(group) < FEWEST_TO_FOLD or whole or kind == "node":
-            told += [f"{_name(row)}: {_what(row)}" for row in group]
+            shown += [f"{_name(row)}: {_describe(row)}" for row in group]
         else:
             names = fold([f"{kind}:{row['slot']}" for row in group])
-            told.append(f"{names}: {_alike(kind, what)} ({_word(expected)}; -v shows each)")
-    return told or ["nothing"]
+            change = _describe_many(kind, what)
+            shown.append(f"{names}: {change} ({_expectation(expected)}; -v shows each)")
+    return shown or ["nothing"]
 
 
-def _tells(row: Row) -> bool:
+def _is_shown(row: Row) -> bool:
     if row["kind"] == "node":
         return bool(_differences(row))
-    if (
-        row["what"] == "unknown"
-    ):  # of others than GPUs much is seldom recorded, and the check says so
+    if row["what"] == "unknown":
+        # Other parts than GPUs are seldom recorded in full, and the check says so.
         return bool(row["kind"] == "gpu")
     return bool(row["what"] != "same")
 
 
-def _word(expected: bool) -> str:
+def _expectation(expected: bool) -> str:
     return "expected" if expected else "not expected"
 
 
@@ -45,27 +43,28 @@ def _name(row: Row) -> str:
     return "node" if row["kind"] == "node" else f"{row['kind']} {row['slot']}"
 
 
-def _alike(kind: str, what: str) -> str:
+def _describe_many(kind: str, what: str) -> str:
     if what == "unknown":
-        return "what tells them from others was not read"
+        return UNKNOWN_MANY
     return "each leads elsewhere" if kind == "cable" else what
 
 
-def _what(row: Row) -> str:
+def _describe(row: Row) -> str:
     if row["kind"] == "node":
         return ", ".join(_differences(row))
     if row["what"] == "unknown":
-        return "what tells it from others was not read"
+        return UNKNOWN
     before, after = (row[when].get("identity") or "?" for when in ("before", "after"))
     after = after if row["what"] != "missing" else "missing"
     noun, _, value = after.rpartition(" ")
     after = value if noun and before.startswith(f"{noun} ") else after
-    return f"{before} -> {after} ({_word(row['expected'])}{', moved' if row['what'] == 'moved' else ''})"
+    moved = ", moved" if row["what"] == "moved" else ""
+    return f"{before} -> {after} ({_expectation(row['expected'])}{moved})"
 
 
 def _differences(row: Row) -> list[str]:
-    """Return what of the node itself is another: its name, its serial number, its BIOS."""
-    before, after = row["before"], row["after"]
-    words = {"hostname": "host name", "serial": "serial", "bios_version": "BIOS"}
-    both = [(word, before.get(key), after.get(key)) for key, word in words.items()]
-    return [f"{word} {old} -> {new}" for word, old, new in both if old and new and old != new]
+    """Return what differs of the node itself: its name, serial number or BIOS."""
+    values = [
+        (label, row["before"].get(key), row["after"].get(key)) for key, label in NODE_LABELS.items()
+    ]
+    return [f"{label} {old} -> {new}" for label, old, new in values if old and new and old != new]

@@ -8,7 +8,7 @@ from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
 from gpuscan.model import is_unread
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
-from gpuscan.renderers.words import headline
+from gpuscan.renderers.headline import headline
 
 SCHEMA_VERSION = "1.2"
 

@@ -1,8 +1,9 @@
-"""JUnit: a suite a host, a case a check and subject; valid against the schema that Jenkins' xunit
-plugin uses.
+"""JUnit: one suite per host, one case per check and subject; valid against the schema of Jenkins'
+xunit plugin.
 
-junit-xml builds the cases. Its stock output fails that schema (`disabled`, times with too many
-decimals) and has no properties on cases, so the tree is trimmed here before it is written.
+This is the adapter for junit-xml, which builds the cases. Its stock output fails that schema
+(`disabled`, times with too many decimals) and has no properties on cases, so the tree is trimmed
+here before it is written.
 """
 
 import re
@@ -28,11 +29,14 @@ ALLOWED = {
     ),
     "testcase": ("name", "classname", "time"),
 }
-# CSI and OSC sequences, then any other; of one that has no end its first character alone
+# Terminal escapes: CSI and OSC sequences, then any other. Of an unterminated one, only its first
+# character matches.
 ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-Z\\^-~]"
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-Z\\^-~]"
 )
-# the one check that each test of a burn-in has: its case carries the numbers
+# The one check that every test of a burn-in has: its case carries the measurements.
 NUMBERED = "burnin.completion"
 Numbers = Mapping[str, Sequence[Mapping[str, Any]]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -40,12 +44,12 @@ LONGEST_LINE = 4096
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    """Return the strict flavour."""
+    """Return the strict format."""
     return _document(reports, full=False)
 
 
 def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    """Return the flavour with properties on each case, which Jenkins' junit step and Testmo read."""
+    """Return the format with properties on each case, as Jenkins' junit step and Testmo read it."""
     return _document(reports, full=True)
 
 
@@ -55,7 +59,7 @@ def _document(reports: Sequence[Report], *, full: bool) -> str:
         _suite(report, f"gpuscan.{_host(report)}" if len(reports) > 1 else "gpuscan", full=full)
         for report in reports
     )
-    _tell_apart(root)
+    _make_names_unique(root)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     ElementTree.indent(root, " ")
@@ -91,12 +95,12 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
 
 
 def _numbers(report: Report) -> Numbers:
-    """Return what each test of a burn-in measured, by the subject of its checks."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    """Return a burn-in's measurements by subject."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
     for row in report.measurements:
         if "test" in row:
-            found.setdefault(row["subject"], []).append(row)
-    return found
+            rows.setdefault(row["subject"], []).append(row)
+    return rows
 
 
 def _of(result: Result, numbers: Numbers) -> Sequence[Mapping[str, Any]]:
@@ -104,8 +108,8 @@ def _of(result: Result, numbers: Numbers) -> Sequence[Mapping[str, Any]]:
 
 
 def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
-    """Where no case is red and the node may not work all the same (cut short, all skipped), one
-    more says so.
+    """Return one more case where no other is red and the node may still not work: the scan was
+    cut short, or everything was skipped.
     """
     if report.exit_code == 0 or any(
         result.status in (Status.FAIL, Status.UNKNOWN) for result in report.results
@@ -119,9 +123,9 @@ def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
     return [case]
 
 
-def _tell_apart(root: ElementTree.Element) -> None:
-    """Number the cases of equal names (two GPUs of one slot's name, one host twice): readers keep
-    only the first of them.
+def _make_names_unique(root: ElementTree.Element) -> None:
+    """Number cases of the same name (two GPUs that share a slot's name, one host twice): readers
+    keep only the first of them.
     """
     seen: dict[tuple[str | None, str], int] = {}
     for case in root.iter("testcase"):
@@ -163,9 +167,10 @@ def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> ju
         case.add_skipped_info(clean(result.reason), clean(result.reason))
     elif result.status is Status.WARN:
         case.stdout = text
-    told = [f"{row['name']}: {row['value']} {row['unit']}" for row in _of(result, numbers)]
-    if told:
-        case.stdout = "\n".join([*([case.stdout] if case.stdout else []), clean("\n".join(told))])
+    measured = [f"{row['name']}: {row['value']} {row['unit']}" for row in _of(result, numbers)]
+    if measured:
+        before = [case.stdout] if case.stdout else []
+        case.stdout = "\n".join([*before, clean("\n".join(measured))])
     return case
 
 
@@ -176,8 +181,8 @@ def _worst(result: Result) -> Finding:
 
 
 def _text(result: Result) -> str:
-    """Say everything as `key: value` lines: GitLab shows the text and no properties, older ones
-    not even the message.
+    """Return everything as `key: value` lines: GitLab shows the text but no properties, and older
+    versions not even the message.
     """
     lines = [f"check: {result.check}", f"subject: {result.subject}"]
     lines += [f"address: {result.address}"] if result.address else []
@@ -204,7 +209,7 @@ def _text(result: Result) -> str:
 
 
 def _trim(suite: ElementTree.Element) -> None:
-    """Drop what the schema does not know."""
+    """Drop attributes that the schema does not allow."""
     for element in suite.iter():
         allowed = ALLOWED.get(element.tag)
         for name in [
@@ -212,7 +217,7 @@ def _trim(suite: ElementTree.Element) -> None:
         ]:
             del element.attrib[name]
     for case in suite.iter("testcase"):
-        case.set("time", "0.000")  # those of a burn-in are given their own
+        case.set("time", "0.000")  # a burn-in's cases get theirs later
 
 
 def _add_properties(
@@ -240,8 +245,8 @@ def _add_properties(
 
 
 def clean(text: str) -> str:
-    """Return *text* without terminal escapes and what XML forbids, and with endless lines cut:
-    evidence can hold anything.
+    """Return *text* without terminal escapes and characters that XML forbids, with overlong lines
+    cut: evidence can hold anything.
 
     >>> clean("\\x1b[31mred\\x1b[0m\\x00 \\ud800\\uffff]]>")
     'red ]]>'

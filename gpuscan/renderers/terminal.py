@@ -13,12 +13,13 @@ from gpuscan.renderers.text import lines
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
-    """Return the reports wrapped with hanging indents; written by rich itself they would fail in a
-    locale that is not UTF-8.
+    """Return the reports, wrapped with hanging indents.
+
+    The caller prints them: rich itself would fail in a locale that is not UTF-8.
     """
     out = io.StringIO()
-    there = sys.stdout is not None and sys.stdout.isatty()
-    console = Console(file=out, force_terminal=there or None, highlight=False, soft_wrap=False)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    console = Console(file=out, force_terminal=terminal or None, highlight=False, soft_wrap=False)
     for line in lines(reports, verbosity=verbosity, many=many):
         console.print(_wrapped(line, console))
     return out.getvalue()

@@ -8,8 +8,8 @@ from gpuscan.engine.report import Report
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
 from gpuscan.renderers.findings import count_statuses, render_results
 from gpuscan.renderers.folding import fold
+from gpuscan.renderers.headline import headline
 from gpuscan.renderers.lines import Line, indented
-from gpuscan.renderers.words import headline
 from gpuscan.text import printable
 
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}

@@ -12,7 +12,7 @@ from gpuscan.engine.report import Report
 from gpuscan.model import Held
 from gpuscan.model.identity import real
 from gpuscan.recording import Recording
-from gpuscan.renderers.words import headline
+from gpuscan.renderers.headline import headline
 from gpuscan.state import last
 
 

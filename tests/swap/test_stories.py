@@ -656,6 +656,6 @@ def test_the_demo_beside_itself() -> None:
         comparing.SwapOptions(),
         ("demo", "later"),
     )
-    assert "\nChanged: gpu SXM8: what tells it from others was not read\n" in renderers.find(
+    assert "\nChanged: gpu SXM8: what identifies it was not read\n" in renderers.find(
         "text"
     )([broken], verbosity=0)
