@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuscan.burnin.plan import Plan, Step
 from gpuscan.burnin.workers import Worker, end_all
-from gpuscan.live import process as source
+from gpuscan.live import signals
 from gpuscan.live.limits import Limits
 
 TOGETHER = (
@@ -59,7 +59,7 @@ class Crew:
         mine = [self.workers[gpu] for gpu in gpus if gpu not in self.failed]
         self.listened_s = time.monotonic()
         self.late_s = self.listened_s + self.open_s
-        while self.listened_s < min(self.late_s, self.ends_s) and not source.caught:
+        while self.listened_s < min(self.late_s, self.ends_s) and not signals.received:
             waiting = [
                 worker for worker in mine if not (worker.hello or worker.error or worker.ended)
             ]
@@ -87,7 +87,7 @@ class Crew:
             }
             self.opened[gpu] = {"status": "pass", "text": "", "kind": "open", "runs": 1, **hello}
             return
-        if source.caught or time.monotonic() >= self.ends_s:
+        if signals.received or time.monotonic() >= self.ends_s:
             return
         told = (
             worker.error.get("text")
@@ -159,7 +159,7 @@ class Crew:
         return found, gone
 
     def _cut_short(self) -> bool:
-        self.cut = STOPPED if source.caught else LATE if time.monotonic() > self.ends_s else ""
+        self.cut = STOPPED if signals.received else LATE if time.monotonic() > self.ends_s else ""
         return bool(self.cut)
 
     def _asked(self, step: Step, gpu: str) -> dict[str, Any]:

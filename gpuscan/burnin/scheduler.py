@@ -18,8 +18,9 @@ from gpuscan.burnin.watching import Samples, keys
 from gpuscan.collectors import again
 from gpuscan.collectors.reading import names
 from gpuscan.errors import GpuscanError, complain
-from gpuscan.live import process as source
-from gpuscan.live.supervisor import Guard, Options
+from gpuscan.live import signals
+from gpuscan.live.process import Child
+from gpuscan.live.supervisor import Options, ReadSupervisor
 from gpuscan.model import Unread
 from gpuscan.recording import Reading, Recording, save
 
@@ -67,7 +68,7 @@ class Load(NamedTuple):
 class Burn:
     """One burn-in: `run` returns when all is done, or the time is up, or a signal came."""
 
-    def __init__(self, load: Load, guard: Guard, shown: Progress) -> None:
+    def __init__(self, load: Load, guard: ReadSupervisor, shown: Progress) -> None:
         self.load, self.plan, self.guard, self.shown = load, load.plan, guard, shown
         self.results: dict[str, dict[str, Any]] = {}
         self.lacks: dict[str, Unread] = {}
@@ -132,7 +133,7 @@ class Burn:
 
     def _over(self) -> str:
         """Return why nothing more may be begun, if that is so."""
-        if source.caught:
+        if signals.received:
             return "not run: the burn-in was ended by a signal"
         if time.monotonic() >= self.ends_s:
             return NOT_RUN
@@ -178,7 +179,9 @@ class Burn:
                     tool.name, number, len(self.plan.steps) + len(self.plan.tools), tool.usual_s
                 )
             self.readings.append(
-                tools.run(tool.key, max(min(tool.limit_s, left_s), 0.0), lambda: not source.caught)
+                tools.run(
+                    tool.key, max(min(tool.limit_s, left_s), 0.0), lambda: not signals.received
+                )
             )
 
     def recording(self, meta: Mapping[str, Any]) -> Recording:
@@ -249,7 +252,7 @@ class Burn:
         """Run what was wrong or slow once more, after a pause where nothing was wrong."""
         doubtful = [(step, self._doubtful(step)) for step in self.plan.steps if step.name == name]
         doubtful = [(step, gpus) for step, gpus in doubtful if gpus]
-        if not doubtful or source.caught:
+        if not doubtful or signals.received:
             return
         if all(
             self.results[key_of(step, gpu)]["status"] != "fail"
@@ -395,7 +398,7 @@ class Burn:
         test it grew.
         """
         for reading in self.guard.read([*self.counting, TAIL]):
-            ended = source.caught or time.monotonic() >= self.guard.ends_s
+            ended = signals.received or time.monotonic() >= self.guard.ends_s
             told = (reading.value, reading.error)
             if reading.key == TAIL:
                 self._log([reading], phase.removeprefix("after:"))
@@ -406,9 +409,9 @@ class Burn:
                 self.readings.append(reading._replace(phase=phase))
 
 
-def burn(load: Load, children: Mapping[str, source.Child], options: Options) -> Recording:
+def burn(load: Load, children: Mapping[str, Child], options: Options) -> Recording:
     """Burn this machine's GPUs in and return what was found; called in the scan's own process."""
-    guard = Guard(children, options, lambda _key, _seconds: None)
+    guard = ReadSupervisor(children, options, lambda _key, _seconds: None)
     labels = [load.plan.labels.get(gpu, gpu) for gpu in load.plan.gpus]
     work = Burn(
         load,
@@ -419,7 +422,7 @@ def burn(load: Load, children: Mapping[str, source.Child], options: Options) -> 
         work.run()
     finally:
         guard.close()
-    return work.recording({"ended_by_signal": int(source.caught[0])} if source.caught else {})
+    return work.recording({"ended_by_signal": int(signals.received[0])} if signals.received else {})
 
 
 def _hash(result: Mapping[str, Any]) -> str:

@@ -1,150 +1,108 @@
-"""One worker of the burn-in as the parent sees it: a process a GPU, asked a test a line, never
-waited for in vain.
+"""One burn-in worker as the parent sees it: one process per GPU, which runs one test per line and
+is never waited for without a limit.
 """
 
 import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuscan.live import process as source
+from gpuscan.live import process
 
 GRACE_S = 5.0  # from SIGTERM to SIGKILL: a worker frees its GPU within three
-DEATH_S = 0.5  # to be gone after that
-MOST_COMPLAINTS = 4096
+DEATH_S = 0.5  # for the process to be gone after that
+MOST_STDERR_BYTES = 4096
 
 
 class Worker:
-    """A worker's process, its pipes, and what it said of itself."""
+    """A worker's process, its pipes, and what it reported of itself.
+
+    *hello* and *error* are its lines of these kinds, *heard_s* is when it last wrote something
+    (monotonic), *ended* says how it ended, "" while it runs.
+    """
 
     def __init__(self, address: str, cpus: tuple[int, ...] = ()) -> None:
         self.address = address
         self.hello: dict[str, Any] = {}
         self.error: dict[str, Any] = {}
         self.heard_s = time.monotonic()
-        self.ended = ""  # how, in words, once it has
+        self.ended = ""
         self._pieces = b""
-        self._complaints = _scrap()  # a pipe that nobody reads would stop who fills it
-        words = [sys.executable, "-P", "-m", "gpuscan.burnin.worker.main"]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(  # our own module, by our own interpreter  # noqa: S603
-            words,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=self._complaints,
-            env=_environment(),
-            start_new_session=True,
-            preexec_fn=_obey,
+        self._stderr = _scratch_file()  # not a pipe: one that nobody reads would block the worker
+        self.child = process.start_program(
+            [sys.executable, "-P", "-m", "gpuscan.burnin.worker.main"],
+            _environment(),
+            stdin=process.PIPE,
+            stderr=self._stderr.fileno(),
         )
-        source.adopt(self.process.pid)
-        self._stdin: Any = self.process.stdin  # both are pipes: they were asked for
-        self._stdout: Any = self.process.stdout
-        os.set_blocking(self.fileno(), False)
+        os.set_blocking(self.child.stdout, False)
         self.send({"card": address, "tests": [], "more": True, "cpus": list(cpus)})
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when it says something."""
-        return int(self._stdout.fileno())
+        """Return the descriptor that becomes readable when the worker writes something."""
+        return self.child.stdout
 
     def send(self, line: Mapping[str, Any]) -> None:
-        """Write one line; where nobody reads any more, the end of its answers will tell."""
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._stdin.write(json.dumps(dict(line)).encode("ascii") + b"\n")
-            self._stdin.flush()
+        """Write one line. Where the worker no longer reads, its output ends as well."""
+        data = json.dumps(dict(line)).encode("ascii") + b"\n"
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self.child.stdin, data) :]
 
     def take(self) -> list[dict[str, Any]]:
-        """Return the lines that came; notes what it says of itself, and that it has ended."""
+        """Return the lines that arrived; note what the worker reports of itself, and its end."""
         try:
-            data = os.read(self.fileno(), 1 << 20)
+            data = os.read(self.child.stdout, 1 << 20)
         except BlockingIOError:
             return []
         self.heard_s = time.monotonic()
         *lines, self._pieces = (self._pieces + data).split(b"\n")
-        told = [line for line in map(_parsed, lines) if line]
-        for line in told:
-            if line["kind"] == "hello":
-                self.hello = line
-            elif line["kind"] == "error":
-                self.error = line
+        events = [event for event in map(_parse_event, lines) if event]
+        for event in events:
+            if event["kind"] == "hello":
+                self.hello = event
+            elif event["kind"] == "error":
+                self.error = event
         if not data:
-            self._reap()
-        return told
+            how = process.describe_exit(self.child.reap(DEATH_S))
+            last_words = self._last_stderr_line()
+            self.ended = f"{how} ({last_words})" if last_words else how
+        return events
 
-    def _reap(self) -> None:
-        status = source.reap(self.process.pid, DEATH_S)
-        if status is None:
-            self.ended = "closed its pipe"
-        elif os.WIFSIGNALED(status):
-            self.ended = f"was killed by {signal.Signals(os.WTERMSIG(status)).name}"
-        else:
-            self.ended = f"ended with code {os.WEXITSTATUS(status)}"
-        self.process.returncode = 0 if status is None else status  # nobody else waits for it
-        complaint = self._complaint()
-        self.ended += f" ({complaint})" if complaint else ""
-
-    def _complaint(self) -> str:
-        """Return the last line that it wrote to standard error."""
-        size = self._complaints.seek(0, os.SEEK_END)
-        self._complaints.seek(max(size - MOST_COMPLAINTS, 0))
-        text = self._complaints.read().decode("utf-8", "replace").strip()
+    def _last_stderr_line(self) -> str:
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(size - MOST_STDERR_BYTES, 0))
+        text = self._stderr.read().decode("utf-8", "replace").strip()
         return text.splitlines()[-1][:200] if text else ""
 
-    def end(self, how: int = signal.SIGTERM) -> None:
-        """Ask it to end; with SIGKILL, make it end."""
-        if not self.ended:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, how)
-
     def kill(self) -> None:
-        """End it by force."""
-        self.end(signal.SIGKILL)
+        """End the worker by force."""
+        self.child.signal(signal.SIGKILL)
         self.ended = self.ended or "was killed"
-        self.bury(DEATH_S)
-
-    def bury(self, patience_s: float) -> None:
-        """Collect it, if it is gone by then. Nobody else may: who has its number later is a
-        stranger.
-        """
-        source.reap(self.process.pid, patience_s)
-        self.process.returncode = 0
+        self.child.reap(DEATH_S)
 
     def close(self) -> None:
-        """Close the pipes: one that waits for its next test ends by that."""
-        for end in (self._stdin, self._stdout, self._complaints):
-            with contextlib.suppress(OSError):
-                end.close()
+        """Close the pipes; a worker that waits for its next test ends by that."""
+        self.child.close()
+        self._stderr.close()
 
 
-def end_all(workers: "list[Worker]") -> None:
-    """End workers: by a word, after GRACE_S by force; one that sits in the kernel is left to its
-    fate.
-    """
+def end_all(workers: Sequence[Worker]) -> None:
+    """End workers: with SIGTERM, after GRACE_S by force. One that hangs in the kernel is abandoned."""
+    process.end_all([worker.child for worker in workers], GRACE_S, DEATH_S)
     for worker in workers:
-        worker.end(signal.SIGTERM)
-    ends_s = time.monotonic() + GRACE_S
-    while any(not worker.ended for worker in workers) and time.monotonic() < ends_s:
-        for worker in workers:
-            if not worker.ended:
-                worker.take()
-        time.sleep(0.02)
-    for worker in workers:
-        worker.end(signal.SIGKILL)
-        worker.ended = worker.ended or "was killed: it did not end when it was asked to"
-    ends_s = time.monotonic() + DEATH_S
-    for worker in workers:
-        worker.bury(ends_s - time.monotonic())
+        worker.ended = worker.ended or process.describe_exit(worker.child.code)
         worker.close()
 
 
-def _scrap() -> Any:
-    """Return a file for what nobody may read; where none can be made (a container that may not
-    write) it goes nowhere.
+def _scratch_file() -> Any:
+    """Return a file for standard error; /dev/null where no file can be made (a read-only
+    container).
     """
     try:
         return tempfile.TemporaryFile()
@@ -152,25 +110,16 @@ def _scrap() -> Any:
         return open(os.devnull, "rb+")
 
 
-def _obey() -> None:
-    """Run in the new process: never outlive the parent, and be stopped by signals whatever the
-    parent ignores.
-    """
-    source.die_with_parent()
-    for number in source.STOPPING:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
 def _environment() -> dict[str, str]:
-    """Return the environment: whole GPUs; our own package, no cache left behind."""
+    """Return the environment: whole GPUs, our own package, no compilation cache left behind."""
     path = os.pathsep.join(part for part in sys.path if part)
-    return {**source.whole_gpus(os.environ), "CUDA_CACHE_DISABLE": "1", "PYTHONPATH": path}
+    return {**process.whole_gpus(os.environ), "CUDA_CACHE_DISABLE": "1", "PYTHONPATH": path}
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
+def _parse_event(line: bytes) -> dict[str, Any]:
+    """Return a worker's line as {kind, …}, {} where it is none."""
     try:
-        found = json.loads(line)
+        event = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("kind"), str) else {}
+    return event if isinstance(event, dict) and isinstance(event.get("kind"), str) else {}

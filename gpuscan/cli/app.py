@@ -354,10 +354,12 @@ def start(scanner: Any) -> int:
 
 def leave(code: int) -> NoReturn:
     """End with *code*, at once: taking the interpreter apart would cost a tenth of a short run."""
-    if "gpuscan.live.scanner" in sys.modules:
-        from gpuscan.live.scanner import end_all
+    if "gpuscan.live.process" in sys.modules:
+        from gpuscan.live.process import end_what_is_left
+        from gpuscan.live.scanner import CANCEL_S, DEATH_S
 
-        end_all()  # a mistake on the command line leaves nobody reading, either
+        # after a mistake on the command line, the scan that began at start must not read on
+        end_what_is_left(CANCEL_S, DEATH_S)
     with contextlib.suppress(
         OSError, AttributeError, ValueError
     ):  # closed streams have nothing left to say

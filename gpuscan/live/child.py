@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from gpuscan.live import process as source
+from gpuscan.live.process import Child, die_with_parent, fork
 
 Answer = tuple[str, Any, tuple[str, str, int | None] | None]  # key, value, (kind, text, code)
 
@@ -34,6 +34,19 @@ class Reader(Protocol):
 
     def answer(self, batch: list[str]) -> list[Answer]:
         """Return one answer a key."""
+
+
+def fork_reader(kind: str, early: str | None = None) -> Child:
+    """Fork a reader (`host` or `nvml`).
+
+    *early* is the driver root, where it is already known: NVML then starts before it is asked.
+    """
+    return fork(lambda stdin, stdout: run_child(kind, stdin, stdout, early), requests=True)
+
+
+def fork_readers(driver_root: str) -> dict[str, Child]:
+    """Fork both readers."""
+    return {kind: fork_reader(kind, driver_root) for kind in ("nvml", "host")}
 
 
 def run_child(kind: str, requests: int, answers: int, early: str | None = None) -> None:
@@ -74,7 +87,7 @@ def _leave_parent(requests: int, answers: int) -> None:
     resource.setrlimit(
         resource.RLIMIT_CORE, (0, 0)
     )  # a crash in NVML is told, not dumped where the user stands
-    source.die_with_parent()
+    die_with_parent()
 
 
 def _open_files() -> list[int]:

@@ -1,10 +1,7 @@
-"""What the host says: files, listings, links, the kernel's ring buffer and fixed commands, below
-`--root`.
-"""
+"""Reads the host below `--root`: files, listings, links, the kernel's ring buffer, fixed commands."""
 
 import errno
 import os
-import select
 import stat
 import time
 from collections import deque
@@ -13,28 +10,27 @@ from typing import Any, ClassVar
 
 from gpuscan.live.child import Answer, Places
 from gpuscan.live.keys import SWEEPS
+from gpuscan.live.process import run_command
 
 MOST_BYTES = 8 * 1024 * 1024
-CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines tell all that is asked of it
-CLOCKS_APART_S = 120.0  # a log's clock may be set after the boot
-# a GPU's serial number stands in the beginning, and each word of it takes the GPU a moment
+CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines are enough
+CLOCKS_APART_S = 120.0  # the clock may be set after the boot
+# the serial number of a GPU comes early, and the GPU takes a moment for each word of it
 VPD_BYTES = 1024
 ERRNO_KINDS = {
-    1: "no-permission",
-    13: "no-permission",
-    2: "not-found",
-    6: "not-found",
-    19: "not-found",
-    20: "not-found",
-    95: "not-supported",
-    110: "timed-out",
+    errno.EPERM: "no-permission",
+    errno.EACCES: "no-permission",
+    errno.ENOENT: "not-found",
+    errno.ENXIO: "not-found",
+    errno.ENODEV: "not-found",
+    errno.ENOTDIR: "not-found",
+    errno.EOPNOTSUPP: "not-supported",
+    errno.ETIMEDOUT: "timed-out",
 }
 
 
 class HostReader:
-    """Answers one key at a time; every way to read is bounded in size, and none waits for more to
-    come.
-    """
+    """Answers one key at a time. Each way to read is bounded in size and waits for nothing new."""
 
     def __init__(self, places: Places) -> None:
         self.root = "" if places.root == "/" else places.root
@@ -50,25 +46,21 @@ class HostReader:
         (key,) = batch
         kind, _, rest = key.partition(":")
         try:
-            return [(key, self.WAYS[kind](self, rest), None)]
+            return [(key, self.READERS[kind](self, rest), None)]
         except OSError as error:
-            told = (
-                ERRNO_KINDS.get(error.errno or 0, "garbled"),
-                error.strerror or str(error),
-                error.errno,
-            )
-            return [(key, None, told)]
+            error_kind = ERRNO_KINDS.get(error.errno or 0, "garbled")
+            return [(key, None, (error_kind, error.strerror or str(error), error.errno))]
 
     def path(self, path: str) -> str:
-        """Return a path below the root that was named."""
+        """Return a path below the root."""
         return os.path.join(self.root, path.lstrip("/")) if self.root else path
 
     def file(self, path: str) -> str:
-        """Read a file's text; bytes that are no UTF-8 survive as surrogates."""
+        """Read a file's text; bytes that are not UTF-8 survive as surrogates."""
         descriptor, mode = self._open(path)
         try:
             if not stat.S_ISREG(mode):
-                raise OSError(22, "not a regular file")
+                raise OSError(errno.EINVAL, "not a regular file")
             most = VPD_BYTES if path.endswith("/vpd") else CUT_BYTES.get(path, MOST_BYTES)
             return _text(_read(descriptor, most))
         finally:
@@ -83,28 +75,26 @@ class HostReader:
         return os.readlink(self.path(path))
 
     def ring(self, path: str) -> list[str]:
-        """Read every record of the kernel's ring buffer; under another root a plain file of such
-        records will do.
+        """Read every record of the kernel's ring buffer; below another root, also from a plain file
+        of such records.
         """
         descriptor, mode = self._open(path)
         try:
             if self.root and stat.S_ISREG(mode):
                 lines = _text(_read(descriptor, MOST_BYTES)).splitlines()
-                return [
-                    line for line in lines if line[:1].isdigit()
-                ]  # the others continue a record
+                # the other lines continue a record
+                return [line for line in lines if line[:1].isdigit()]
             if not stat.S_ISCHR(mode):
-                raise OSError(22, "not the kernel's device")
+                raise OSError(errno.EINVAL, "not the kernel's device")
             return _first_lines(_records(descriptor)[0])
         finally:
             os.close(descriptor)
 
     def tail(self, path: str) -> list[str]:
-        """Read the records that came to the kernel's ring buffer since the last time; the first
-        time, none.
+        """Read the records that the kernel's ring buffer gained since the last call; none on the
+        first.
 
-        OSError where the buffer went round before it was read: what is left may not be all that was
-        said.
+        Raises OSError where records were overwritten before they were read.
         """
         if path not in self._tails:
             self._tails[path], _ = self._open(path)
@@ -117,13 +107,13 @@ class HostReader:
         return _first_lines(records)
 
     def log(self, path: str) -> dict[str, Any]:
-        """Read the end of a log file: what matters of this boot's lines."""
+        """Read the lines at a log file's end that matter and belong to this boot."""
         from gpuscan.kernellog.keeping import reading_value, select_lines
 
         descriptor, mode = self._open(path)
         try:
             if not stat.S_ISREG(mode):
-                raise OSError(22, "not a regular file")
+                raise OSError(errno.EINVAL, "not a regular file")
             size = os.fstat(descriptor).st_size
             os.lseek(descriptor, max(size - MOST_BYTES, 0), os.SEEK_SET)
             data = _read(descriptor, MOST_BYTES)
@@ -135,23 +125,28 @@ class HostReader:
         return reading_value(found, len(lines), lines[:1000], lines[-1000:])
 
     def run(self, command: str) -> str:
-        """Run a fixed command, without a shell; the last of its output is kept."""
-        if self.root:
-            raise OSError(2, "commands are not run for another root")
-        import subprocess
+        """Run a fixed command without a shell and return the last of its output.
 
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-        pipe = subprocess.PIPE
-        with subprocess.Popen(  # the commands are constants of the collectors  # noqa: S603
-            command.split(), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
-        ) as process:
-            limit_s = self.places.sweep_s if command.startswith(SWEEPS) else self.places.run_s
-            output, complaints = _outputs(process, limit_s)
-        if process.returncode:
-            words = _text(complaints).strip().splitlines() or [f"exit code {process.returncode}"]
-            denied = any("permitted" in line or "ermission" in line for line in words)
-            raise OSError(1 if denied else 5, words[0])
-        return _text(output)
+        It is a member of this reader's process group: whoever kills the reader kills it too.
+        """
+        if self.root:
+            raise OSError(errno.ENOENT, "commands are not run for another root")
+        limit_s = self.places.sweep_s if command.startswith(SWEEPS) else self.places.run_s
+        try:
+            done = run_command(
+                command.split(),
+                {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
+                limit_s,
+                most_bytes=(MOST_BYTES, MOST_BYTES),
+                own_group=False,
+            )
+        except TimeoutError:
+            raise OSError(errno.ETIMEDOUT, f"gave no answer within {limit_s:g} s") from None
+        if done.code:
+            lines = _text(done.stderr).strip().splitlines() or [f"exit code {done.code}"]
+            denied = any("permitted" in line or "ermission" in line for line in lines)
+            raise OSError(errno.EPERM if denied else errno.EIO, lines[0])
+        return _text(done.stdout)
 
     def _open(self, path: str) -> tuple[int, int]:
         descriptor = os.open(
@@ -159,7 +154,7 @@ class HostReader:
         )
         return descriptor, os.fstat(descriptor).st_mode
 
-    WAYS: ClassVar["dict[str, Callable[[HostReader, str], Any]]"] = {
+    READERS: ClassVar["dict[str, Callable[[HostReader, str], Any]]"] = {
         "file": file,
         "dir": listing,
         "link": link,
@@ -187,10 +182,9 @@ def _first_lines(records: Iterable[bytes]) -> list[str]:
 
 
 def _records(descriptor: int) -> tuple[deque[bytes], bool]:
-    """Read the ring buffer without waiting for new records; of more than MOST_BYTES the newest are
-    kept.
+    """Return the ring buffer's records, and whether none was overwritten or dropped.
 
-    Returned with it: whether none was overwritten or left out.
+    Does not wait for new records. Of more than MOST_BYTES, the newest are kept.
     """
     records: deque[bytes] = deque()
     size, whole = 0, True
@@ -200,7 +194,7 @@ def _records(descriptor: int) -> tuple[deque[bytes], bool]:
         except BlockingIOError:
             return records, whole
         except BrokenPipeError:
-            # overwritten while we read: the next read goes on with the oldest that is left
+            # overwritten while we read: the next read continues with the oldest that is left
             whole = False
             continue
         if not record:
@@ -210,29 +204,3 @@ def _records(descriptor: int) -> tuple[deque[bytes], bool]:
         while size > MOST_BYTES:
             size -= len(records.popleft())
             whole = False
-
-
-def _outputs(process: Any, limit_s: float) -> tuple[bytes, bytes]:
-    """Return the last MOST_BYTES of both outputs of a process; one that is not done by the limit
-    is killed.
-    """
-    kept = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    poll = select.poll()
-    for descriptor in kept:
-        poll.register(descriptor, select.POLLIN)
-    is_open = set(kept)
-    ends_s = time.monotonic() + limit_s
-    while is_open:
-        ready = poll.poll(max(ends_s - time.monotonic(), 0) * 1000)
-        if not ready:
-            process.kill()
-            raise OSError(110, f"gave no answer within {limit_s:g} s")
-        for descriptor, _ in ready:
-            piece = os.read(descriptor, 1 << 16)
-            kept[descriptor] += piece
-            del kept[descriptor][:-MOST_BYTES]
-            if not piece:
-                poll.unregister(descriptor)
-                is_open.discard(descriptor)
-    output, complaints = kept.values()
-    return bytes(output), bytes(complaints)

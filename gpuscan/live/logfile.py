@@ -9,7 +9,6 @@ import re
 import resource
 import signal
 import stat
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ from typing import BinaryIO
 
 from gpuscan.errors import RecordingError
 from gpuscan.kernellog.needles import PATTERN, is_needed
+from gpuscan.live.process import DEVNULL, PIPE, Child, collect_outputs, end_all, start_program
 from gpuscan.recording.packed import BLOCK, Damaged, unpack_file
 
 LONGEST = 64 * 1024  # of a line without end the rest is passed over, by the block
@@ -35,7 +35,7 @@ PLACES = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
 GREP = ("grep", "-a", "-n", "-B1", "-E", "-e", PATTERN)
 # a line of ours behind each part: grep's number of it tells how many lines there were
 LAST = b"NVRM: gpuscan has read all"
-PIPE = subprocess.PIPE
+GREP_ENDS_S = 10.0  # for a grep to end once its output has: it reads from a pipe, and cannot hang
 Row = tuple[int, bytes]
 
 
@@ -54,7 +54,7 @@ class LogFile:
         self.kernel = False
         self.cut = ""
         self.file = _opened(name)
-        self.under_way: list[subprocess.Popen[bytes]] = []
+        self.searches: list[Child] = []  # a grep for each part of the file
         try:
             self.blocks, plain = unpack_file(self.file, name)
             status = os.fstat(self.file.fileno())
@@ -72,16 +72,21 @@ class LogFile:
 
     def close(self) -> None:
         """End what is under way."""
-        _end(self.under_way)
-        self.under_way = []
+        self._end_searches()
         self.file.close()
+
+    def _end_searches(self) -> None:
+        end_all(self.searches, 0.0)
+        for grep in self.searches:
+            grep.close()
+        self.searches = []
 
     def rows(self) -> Iterator[Row]:
         """Yield number and bytes of each line that matters, with the line before it; raises
         RecordingError.
         """
         last = 0
-        if self.under_way:
+        if self.searches:
             try:
                 for row in self._of_a_file():
                     last = row[0]
@@ -107,26 +112,22 @@ class LogFile:
         self.size = os.fstat(number).st_size
         for start, end in _parts(number, self.size, min(len(os.sched_getaffinity(0)), MOST_PARTS)):
             with suppress(OSError):
-                grep = subprocess.Popen(  # noqa: S603
-                    GREP, stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL, env=PLACES
-                )
-                self.under_way.append(grep)
+                grep = _start_grep()
+                self.searches.append(grep)
                 resource.prlimit(grep.pid, resource.RLIMIT_AS, (GREP_BYTES, GREP_BYTES))
-                threading.Thread(
-                    target=_poured, args=(number, start, end, grep), daemon=True
-                ).start()
-        if not self.under_way or not _has_grep():
-            _end(self.under_way)
-            self.under_way = []
+                pour = (number, start, end, grep.take_stdin())
+                threading.Thread(target=_pour, args=pour, daemon=True).start()
+        if not self.searches or not _has_grep():
+            self._end_searches()
 
     def _of_a_file(self) -> Iterator[Row]:
-        for grep in self.under_way:
+        for grep in self.searches:
             last = 0
-            for number, line in filter(None, map(_row, grep.stdout or ())):
+            for number, line in _found_rows(grep):
                 last = number if line == LAST else 0
                 if not last:
                     yield self.total + number, line
-            if grep.wait() not in (0, 1) or not last:
+            if grep.reap(GREP_ENDS_S) not in (0, 1) or not last:
                 raise TooLong
             self.total += last - 1
         number, size = self.file.fileno(), self.size
@@ -165,30 +166,24 @@ class LogFile:
 
     def _of_blocks(self, blocks: Iterable[bytes]) -> Iterator[Row]:
         """Let grep search what a thread gives it."""
-        with subprocess.Popen(  # noqa: S603
-            GREP, stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL, env=PLACES
-        ) as grep:
-            troubles: list[Exception] = []
-            feeder = threading.Thread(target=_feed, args=(blocks, grep, troubles), daemon=True)
-            feeder.start()
-            try:
-                yield from filter(None, map(_row, grep.stdout or ()))
-                feeder.join()
-            finally:
-                grep.kill()
-        if troubles:
-            raise troubles[0]
-        if grep.returncode not in (0, 1, -signal.SIGKILL):
+        grep = _start_grep()
+        errors: list[Exception] = []
+        feeder = threading.Thread(
+            target=_feed, args=(blocks, grep.take_stdin(), grep, errors), daemon=True
+        )
+        feeder.start()
+        try:
+            yield from _found_rows(grep)
+            feeder.join()
+            code = grep.reap(GREP_ENDS_S)
+        finally:
+            grep.end()
+        if errors:
+            raise errors[0]
+        if code not in (0, 1):
             raise RecordingError(
-                f"{self.name}: the search in it ended with {grep.returncode}: read it in smaller pieces"
+                f"{self.name}: the search in it ended with {code}: read it in smaller pieces"
             )
-
-
-def _end(children: Iterable[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.kill()
-        with child:  # waits, and closes its pipes
-            pass
 
 
 class TooLong(Exception):
@@ -211,28 +206,35 @@ def _line_after(number: int, place: int, size: int) -> int:
     return place + hit.end() - 1 if hit else size
 
 
-def _poured(number: int, start: int, end: int, grep: subprocess.Popen[bytes]) -> None:
-    """Give grep a part of a file, and our own line behind it; the kernel moves the bytes where it
-    can.
+def _start_grep() -> Child:
+    """Start a grep that searches its standard input; raises OSError."""
+    return start_program(GREP, PLACES, stdin=PIPE, stderr=DEVNULL, own_group=False)
+
+
+def _found_rows(grep: Child) -> Iterator[Row]:
+    with open(grep.stdout, "rb", closefd=False) as lines:
+        yield from filter(None, map(_row, lines))
+
+
+def _pour(number: int, start: int, end: int, pipe: int) -> None:
+    """Write a part of a file to grep, and our own line behind it; the kernel moves the bytes where
+    it can.
     """
-    into = grep.stdin
-    assert into is not None  # noqa: S101
-    with suppress(OSError):
-        fcntl.fcntl(into.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    try:
-        while start < end and (
-            moved := _moved(number, into.fileno(), min(end - start, PIPE_BYTES), start)
-        ):
+    with open(pipe, "wb", buffering=0) as into, suppress(OSError):
+        # OSError: grep has ended, and without our line the part counts as incomplete
+        _enlarge(pipe)
+        while start < end and (moved := _move(number, pipe, min(end - start, PIPE_BYTES), start)):
             start += moved
         ends = start > 0 and os.pread(number, 1, start - 1) == b"\n"
         into.write((b"" if ends else b"\n") + LAST + b"\n")
-        into.close()
-    except (OSError, ValueError):  # nobody reads on: without our line the part is not complete
-        with suppress(OSError):
-            into.close()
 
 
-def _moved(number: int, into: int, most: int, start: int) -> int:
+def _enlarge(pipe: int) -> None:
+    with suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+def _move(number: int, into: int, most: int, start: int) -> int:
     try:
         return os.splice(number, into, most, offset_src=start)
     except OSError as error:
@@ -242,21 +244,16 @@ def _moved(number: int, into: int, most: int, start: int) -> int:
         return os.write(into, data) if data else 0
 
 
-def _feed(
-    blocks: Iterable[bytes], grep: subprocess.Popen[bytes], troubles: list[Exception]
-) -> None:
+def _feed(blocks: Iterable[bytes], pipe: int, grep: Child, errors: list[Exception]) -> None:
     """Write the blocks to grep."""
-    into = grep.stdin
-    assert into is not None  # noqa: S101
     try:
-        with suppress(OSError):
-            fcntl.fcntl(into.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        with suppress(BrokenPipeError), into:  # nobody reads on
+        _enlarge(pipe)
+        with suppress(BrokenPipeError), open(pipe, "wb") as into:  # grep has ended
             for block in blocks:
                 into.write(block)
     except Exception as error:  # it is raised where the lines are read  # noqa: BLE001
-        troubles.append(error)
-        grep.kill()
+        errors.append(error)
+        grep.signal(signal.SIGKILL)
 
 
 def _row(line: bytes) -> Row | None:
@@ -270,14 +267,18 @@ def _row(line: bytes) -> Row | None:
 
 
 def _has_grep() -> bool:
-    """Tell whether there is a grep that can do it: busybox's cannot read what is no text."""
+    """Return whether a grep is installed that reads binary files as text: busybox's does not."""
     try:
-        done = subprocess.run(  # noqa: S603
-            GREP, input=b"a\nNVRM \0\n", capture_output=True, env=PLACES, timeout=10, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
+        grep = _start_grep()
+        try:
+            with open(grep.take_stdin(), "wb", buffering=0) as into:
+                into.write(b"a\nNVRM \0\n")
+            stdout, _ = collect_outputs(grep, GREP_ENDS_S, (BLOCK, 0))
+        finally:
+            grep.end()
+    except OSError:
         return False
-    return done.stdout == b"1-a\n2:NVRM \0\n"
+    return stdout == b"1-a\n2:NVRM \0\n"
 
 
 def _searched(lines: Iterable[bytes]) -> Iterator[Row]:

@@ -1,138 +1,348 @@
-"""The only door to the machine: children are forked early, asked in order, and never waited for."""
+"""The one place where processes are started, watched and ended.
 
-import ctypes
+A process can hang inside the kernel, where not even SIGKILL ends it. So nothing here waits without
+a limit: a child that cannot be killed is abandoned. Children never outlive this process, as far as
+the kernel allows.
+"""
+
 import os
+import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-STOPPING = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-)  # the last where the terminal or the ssh session goes
-FAREWELL_S = (
-    0.1  # how long killed children are waited for in the end, so that none stays behind as a zombie
-)
+from gpuscan.live.signals import reset_stop_signals
 
-caught: list[int] = []  # the signals that came to a scan, in their order
+PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, whose import takes too long at start
+REAP_S = 0.1  # how long a killed child is waited for, so that it does not stay as a zombie
+POLL_S = 0.02
+CHECK_S = 0.2  # between two looks at the clock and at whether the work goes on
+BLOCK = 1 << 16
 
-
-def whole_gpus(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what others chose for CUDA: GPUs are whole, and numbered by
-    PCI address as NVML does.
-
-    Through MPS a GPU may show less memory and fewer processors than it has: where CUDA finds no
-    daemon it does without.
-    """
-    kept = {name: value for name, value in environment.items() if not name.startswith("CUDA_")}
-    return {**kept, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
+_unreaped: "set[Child]" = set()  # children whose process ids cannot belong to a stranger yet
 
 
-class Child(NamedTuple):
-    """A forked reader: its process, the two ends of its pipes that the parent holds, when it was
-    forked (monotonic).
+class Child:
+    """A child process. *stdin*, *stdout* and *stderr* are our ends of its pipes, -1 where there is
+    none; *code* is its exit code (negative for a signal) once it has been reaped.
     """
 
-    kind: str
-    pid: int
-    requests: int
-    answers: int
-    since_s: float
+    def __init__(self, pid: int, stdin: int, stdout: int, stderr: int, popen: Any = None) -> None:
+        self.pid, self.stdin, self.stdout, self.stderr = pid, stdin, stdout, stderr
+        self.started_s = time.monotonic()
+        self.code: int | None = None
+        self._popen = popen
+        _unreaped.add(self)
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended. It is not reaped: its id and group stay ours."""
+        if self.code is not None:
+            return True
+        try:
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.pid, options) is not None
+        except ChildProcessError:  # SIGCHLD is ignored: the kernel has reaped it
+            return True
+
+    def wait(self, limit_s: float, go_on: Callable[[], bool] = lambda: True) -> bool:
+        """Wait until the process has ended, *limit_s* has passed or *go_on* returns False; return
+        whether it has ended.
+        """
+        ends_s = time.monotonic() + limit_s
+        while not self.has_ended():
+            if time.monotonic() >= ends_s or not go_on():
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def reap(self, limit_s: float = 0.0) -> int | None:
+        """Return the exit code, or None where the process still runs after *limit_s*.
+
+        Where SIGCHLD is ignored the kernel has thrown the code away, and 0 is returned.
+        """
+        ends_s = time.monotonic() + limit_s
+        while self.code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            if pid:
+                self._reaped(os.waitstatus_to_exitcode(status))
+            elif time.monotonic() >= ends_s:
+                break
+            else:
+                time.sleep(0.001)
+        return self.code
+
+    def _reaped(self, code: int) -> None:
+        self.code = code
+        _unreaped.discard(self)
+        if self._popen is not None:
+            self._popen.returncode = code  # so that subprocess does not wait for it
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and its group, unless it has been reaped."""
+        if self.code is not None:
+            return
+        try:
+            os.killpg(self.pid, number)
+            reached = True
+        except OSError:  # it leads no group, or not yet
+            reached = False
+        if not reached or number == signal.SIGKILL:
+            try:
+                os.kill(self.pid, number)
+            except OSError:
+                return
+
+    def end(self, grace_s: float = 0.0, reap_s: float = REAP_S) -> int | None:
+        """End the process with its group: SIGTERM and *grace_s* to react, then SIGKILL.
+
+        Returns the exit code, or None where the process hangs in the kernel: it is abandoned.
+        """
+        if self.code is None and grace_s and not self.has_ended():
+            self.signal(signal.SIGTERM)
+            self.wait(grace_s)
+        self.signal(signal.SIGKILL)  # also for what is left of its group
+        self.close()
+        return self.reap(reap_s)
+
+    def take_stdin(self) -> int:
+        """Return our end of its standard input and leave closing it to the caller, such as a
+        thread that writes to it.
+        """
+        descriptor, self.stdin = self.stdin, -1
+        return descriptor
+
+    def close(self) -> None:
+        """Close our ends of its pipes."""
+        for name in ("stdin", "stdout", "stderr"):
+            descriptor = getattr(self, name)
+            setattr(self, name, -1)
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
-_unreaped: set[int] = set()  # children's process ids: no stranger can have one of them yet
+class Finished(NamedTuple):
+    """A program that ran to its end: exit code, and the last bytes of both outputs."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
 
 
-def spawn(kind: str, early: str | None = None) -> Child:
-    """Fork a reader (`host` or `nvml`). Cheap on purpose: it is done before anything heavy is
-    imported.
+def fork(work: Callable[[int, int], None], *, requests: bool = False) -> Child:
+    """Fork a child that runs *work(stdin, stdout)*, two file descriptors, and then ends; *stdin*
+    is -1 unless *requests* asks for that pipe.
 
-    *early* is the driver root, where it is known already: then NVML starts before it is asked to.
+    Takes a millisecond, so it can be done before anything heavy is imported. Nothing that this
+    process does at exit is done in the child.
     """
-    their_requests, requests = os.pipe()
-    answers, their_answers = os.pipe()
+    child_stdin, stdin = os.pipe() if requests else (-1, -1)
+    stdout, child_stdout = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            from gpuscan.live.child import run_child
-
-            run_child(kind, their_requests, their_answers, early)
+            _unreaped.clear()  # they are our parent's
+            for descriptor in (stdin, stdout):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            work(child_stdin, child_stdout)
         finally:
-            os._exit(1)  # whatever happens, the parent's own work is not done twice
-    os.close(their_requests)
-    os.close(their_answers)
-    os.set_blocking(requests, False)
-    os.set_blocking(answers, False)
-    _unreaped.add(pid)
-    return Child(kind, pid, requests, answers, time.monotonic())
+            os._exit(1)
+    if requests:
+        os.close(child_stdin)
+    os.close(child_stdout)
+    return Child(pid, stdin, stdout, -1)
 
 
-def spawn_all(driver_root: str) -> dict[str, Child]:
-    """Fork both readers."""
-    return {kind: spawn(kind, driver_root) for kind in ("nvml", "host")}
+def start_program(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    stdin: int = DEVNULL,
+    stdout: int = PIPE,
+    stderr: int = PIPE,
+    cwd: str | None = None,
+    own_group: bool = True,
+) -> Child:
+    """Start a program without a shell; raises OSError.
 
-
-def adopt(pid: int) -> None:
-    """Take charge of a child that was forked elsewhere: `kill` and `reap` know it from now on."""
-    _unreaped.add(pid)
-
-
-def kill(pid: int) -> None:
-    """Kill a reader with what it started; one that sits in the kernel is left to its fate."""
-    if pid not in _unreaped:
-        return
-    for way in (
-        os.killpg,
-        os.kill,
-    ):  # it leads a process group of its own, unless it was forked a moment ago
-        try:
-            way(pid, signal.SIGKILL)
-        except OSError:
-            continue
-
-
-def reap(pid: int, patience_s: float = 0.0) -> int | None:
-    """Return a dead child's wait status, or None where it is still there after *patience_s*."""
-    ends_s = time.monotonic() + patience_s
-    while True:
-        try:
-            found, status = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:  # whoever started us ignores SIGCHLD: the kernel has collected it
-            found, status = pid, 0
-        if found:
-            _unreaped.discard(pid)
-            return status
-        if time.monotonic() >= ends_s:
-            return None
-        time.sleep(0.001)
-
-
-def leave() -> None:
-    """Collect the readers that were killed, without waiting for one that cannot end."""
-    ends_s = time.monotonic() + FAREWELL_S
-    for pid in list(_unreaped):
-        kill(pid)
-        reap(pid, ends_s - time.monotonic())
-
-
-def catch_signals() -> None:
-    """Let the signals that stop end the reading and not this process: what was read is wanted.
-
-    Those that whoever started us ignores are left so: they mean others; but for SIGTERM, which
-    comes from our own parent. SIGCHLD is not: how a program ended could not be told.
+    With *own_group* it leads a session, ends when the thread that started it ends, and reacts to
+    stop signals whatever we inherited. Without, it is a member of our group and ends with that.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for number in STOPPING:
-        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _catch)
+    import subprocess
+
+    ours, theirs = [-1, -1, -1], [stdin, stdout, stderr]
+    for number, kind in enumerate((stdin, stdout, stderr)):
+        if kind == PIPE:
+            reading, writing = os.pipe()
+            ours[number], theirs[number] = (reading, writing) if number else (writing, reading)
+    try:
+        popen = subprocess.Popen(  # fixed commands, no shell  # noqa: S603
+            list(command),
+            stdin=theirs[0],
+            stdout=theirs[1],
+            stderr=theirs[2],
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=own_group,
+            preexec_fn=_obey_parent if own_group else None,
+        )
+    except BaseException:
+        _close(end for end in ours if end >= 0)
+        raise
+    finally:
+        _close(
+            end for end, kind in zip(theirs, (stdin, stdout, stderr), strict=True) if kind == PIPE
+        )
+    return Child(popen.pid, ours[0], ours[1], ours[2], popen)
 
 
-def _catch(number: int, _frame: Any) -> None:
-    caught.append(number)
+def _close(descriptors: Any) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def run_command(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    limit_s: float,
+    *,
+    most_bytes: tuple[int, int],
+    go_on: Callable[[], bool] = lambda: True,
+    grace_s: float = 0.0,
+    reap_s: float = REAP_S,
+    stderr: int = PIPE,
+    cwd: str | None = None,
+    own_group: bool = True,
+) -> Finished:
+    """Run a program to its end and keep the last *most_bytes* of standard output and error.
+
+    Raises OSError where it cannot be started, TimeoutError after *limit_s*, InterruptedError where
+    *go_on* returned False. In every case the program and its group are ended.
+    """
+    child = start_program(command, env, stderr=stderr, cwd=cwd, own_group=own_group)
+    try:
+        outputs = collect_outputs(child, limit_s, most_bytes, go_on)
+    finally:
+        code = child.end(grace_s, reap_s)
+    return Finished(0 if code is None else code, *outputs)
+
+
+def collect_outputs(
+    child: Child,
+    limit_s: float,
+    most_bytes: tuple[int, int],
+    go_on: Callable[[], bool] = lambda: True,
+) -> tuple[bytes, bytes]:
+    """Return the last bytes of both outputs once the child has ended; raises as `run_command`.
+
+    A grandchild may hold the pipes open: nobody waits for the end of the output.
+    """
+    ends_s = time.monotonic() + limit_s
+    outputs = [_Output(child.stdout, most_bytes[0]), _Output(child.stderr, most_bytes[1])]
+    while not child.has_ended():
+        left_s = ends_s - time.monotonic()
+        if not go_on():
+            raise InterruptedError
+        if left_s <= 0:
+            raise TimeoutError
+        _read_ready([output for output in outputs if output.is_open], min(left_s, CHECK_S))
+    for output in outputs:
+        while output.is_open and output.read():
+            pass
+    return bytes(outputs[0].kept), bytes(outputs[1].kept)
+
+
+class _Output:
+    """The last *most* bytes of one pipe."""
+
+    def __init__(self, descriptor: int, most: int) -> None:
+        self.descriptor, self.most = descriptor, most
+        self.is_open = descriptor >= 0
+        self.kept = bytearray()
+        if self.is_open:
+            os.set_blocking(descriptor, False)
+
+    def read(self) -> bool:
+        """Read what is there; return whether there may be more."""
+        try:
+            piece = os.read(self.descriptor, BLOCK)
+        except BlockingIOError:
+            return False
+        self.kept += piece
+        del self.kept[: -self.most]
+        self.is_open = bool(piece)
+        return self.is_open
+
+
+def _read_ready(outputs: Collection[_Output], wait_s: float) -> None:
+    if not outputs:
+        time.sleep(0.005)  # both pipes are closed: the process is about to end
+        return
+    by_descriptor = {output.descriptor: output for output in outputs}
+    poll = select.poll()
+    for descriptor in by_descriptor:
+        poll.register(descriptor, select.POLLIN)
+    for descriptor, _ in poll.poll(wait_s * 1000):
+        by_descriptor[descriptor].read()
+
+
+def end_all(children: Collection[Child], grace_s: float, reap_s: float = REAP_S) -> None:
+    """End several children at once, each as `Child.end` does; their pipes stay open."""
+    if grace_s:
+        for child in children:
+            child.signal(signal.SIGTERM)
+        ends_s = time.monotonic() + grace_s
+        for child in children:
+            child.wait(ends_s - time.monotonic())
+    for child in children:
+        child.signal(signal.SIGKILL)
+    ends_s = time.monotonic() + reap_s
+    for child in children:
+        child.reap(ends_s - time.monotonic())
+
+
+def end_what_is_left(grace_s: float = 0.0, reap_s: float = REAP_S) -> None:
+    """End every child that was not reaped yet, before this process ends itself."""
+    left = list(_unreaped)
+    for child in left:
+        child.close()
+    end_all(left, grace_s, reap_s)
+
+
+def describe_exit(code: int | None) -> str:
+    """Return how a process ended, as in "the reader was killed by SIGSEGV"."""
+    if code is None:
+        return "closed its pipe"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _obey_parent() -> None:
+    die_with_parent()
+    reset_stop_signals()
 
 
 def die_with_parent() -> None:
-    """Never outlive the parent, if the kernel can help it."""
+    """Let the kernel kill this process when the thread that started it ends."""
+    import ctypes
+
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def whole_gpus(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without anyone's settings for CUDA: all GPUs whole, numbered by PCI
+    address as NVML does.
+
+    Through MPS a GPU may show less memory and fewer multiprocessors than it has; where CUDA finds
+    no MPS daemon it does without.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith("CUDA_")}
+    return {**kept, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}

@@ -1,18 +1,19 @@
-"""A live scan: plan, read, plan again with what is now known, until nothing more is wanted."""
+"""A live scan: plan, read, plan again with what is now known, until nothing more is planned."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
 
 from gpuscan import __version__, collectors
-from gpuscan.live import process as source
-from gpuscan.live.supervisor import Guard, Options
+from gpuscan.live import signals
+from gpuscan.live.process import Child
+from gpuscan.live.supervisor import Options, ReadSupervisor
 from gpuscan.recording import Meta, Recording
 
 
 def scan(
-    children: Mapping[str, source.Child],
+    readers: Mapping[str, Child],
     options: Options,
-    waiting: Callable[[str, float], None],
+    on_wait: Callable[[str, float], None],
     gpus: Collection[str] = (),
     *,
     cables: bool = False,
@@ -20,36 +21,36 @@ def scan(
 ) -> Recording:
     """Read this machine and return its recording.
 
-    *children* are readers forked earlier; *waiting* is told of a key that takes long; *GPUs*
-    limits NVML to these PCI addresses, so that a GPU that hangs need not be touched; *cables*
-    reads the far end of each port, too; *keys*, if any, are all that is read.
+    *readers* were forked earlier; *on_wait* is as in `ReadSupervisor`; *gpus* limits NVML to these
+    PCI addresses, so that a GPU that hangs need not be touched; *cables* reads the far end of each
+    port too; *keys*, if any, are all that is read.
     """
-    started = time.time()
+    started_s = time.time()
     meta = Meta(
-        gpuscan_version=__version__, made_at=round(started, 3), cables=True if cables else None
+        gpuscan_version=__version__, made_at=round(started_s, 3), cables=True if cables else None
     )
     recording = Recording(meta, collectors.scope(cables=cables))
-    guard = Guard(children, options, waiting)
+    supervisor = ReadSupervisor(readers, options, on_wait)
     try:
-        while wanted := [
+        while missing := [
             key
             for key in keys or collectors.plan(recording)
-            if key not in recording and _asked(key, gpus)
+            if key not in recording and _is_asked(key, gpus)
         ]:
-            for reading in guard.read(wanted):
+            for reading in supervisor.read(missing):
                 recording.add(reading)
-        if not source.caught:
-            for reading in guard.read(_again(recording)):
+        if not signals.received:
+            for reading in supervisor.read(_second_samples(recording)):
                 recording.add(reading)
     finally:
-        guard.close()
-    recording.meta = recording.meta._replace(duration_s=round(time.time() - started, 3))
-    if source.caught:
-        recording.meta = recording.meta._replace(ended_by_signal=int(source.caught[0]))
+        supervisor.close()
+    recording.meta = recording.meta._replace(duration_s=round(time.time() - started_s, 3))
+    if signals.received:
+        recording.meta = recording.meta._replace(ended_by_signal=int(signals.received[0]))
     return recording
 
 
-def _asked(key: str, gpus: Collection[str]) -> bool:
+def _is_asked(key: str, gpus: Collection[str]) -> bool:
     return (
         not gpus
         or not key.startswith("nvml:nvmlDevice")
@@ -58,7 +59,7 @@ def _asked(key: str, gpus: Collection[str]) -> bool:
     )
 
 
-def _again(recording: Recording) -> list[str]:
+def _second_samples(recording: Recording) -> list[str]:
     """Return the keys to sample a second time: those that were answered the first time."""
     return [
         key

@@ -1,5 +1,5 @@
-"""The parent's side of reading: sends the ordered plan, takes the answers, and blames the one key
-that hangs.
+"""The parent's side of reading: sends the ordered plan, takes the answers, and blames only the one
+key that hangs.
 """
 
 import json
@@ -10,21 +10,22 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from gpuscan.live import process as source
-from gpuscan.live.channel import STATUS_S, Desk
+from gpuscan.live import signals
+from gpuscan.live.channel import STATUS_S, ReaderChannel
 from gpuscan.live.child import Places
 from gpuscan.live.limits import Limits
+from gpuscan.live.process import Child
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import INIT, gpu_of
 
-MOST_HANGS = {
-    "nvml": 2,
-    "host": 5,
-}  # children that gave no answer, until that reader is asked nothing more
+# after so many children that did not answer, that reader is asked nothing more
+MOST_HANGS = {"nvml": 2, "host": 5}
 MOST_CRASHES = 16  # a call that crashes NVML may do so on every GPU, and a new child takes no time
 TICK_S = 1.0
-MOST_RESERVED_S = 30.0  # of a deadline, for judging and reporting: of days a share would be hours
+# of a deadline, for judging and reporting: a share of several days would be hours
+MOST_RESERVED_S = 30.0
+NO_ANSWER = "behind {}, which gave no answer"
 
 
 class Options(NamedTuple):
@@ -44,20 +45,22 @@ class Options(NamedTuple):
         )
 
 
-class Guard:
-    """Reads keys through guarded children until a deadline or a signal; every key asked gets a
-    reading.
+class ReadSupervisor:
+    """Reads keys through child processes until a deadline or a signal; every key gets a reading.
+
+    *on_wait* is called with the key that takes long and the seconds so far, and with "" and 0 once
+    reading goes on.
     """
 
     def __init__(
         self,
-        children: Mapping[str, source.Child],
+        readers: Mapping[str, Child],
         options: Options,
-        waiting: Callable[[str, float], None],
+        on_wait: Callable[[str, float], None],
     ) -> None:
         self.options = options
-        self.waiting = waiting
-        began_s = min([time.monotonic(), *(child.since_s for child in children.values())])
+        self.on_wait = on_wait
+        began_s = min([time.monotonic(), *(child.started_s for child in readers.values())])
         self.ends_s = began_s + options.reading_s()
         self.stuck: dict[str, str] = {}  # GPUs that are asked nothing more, and why
         self.readings: list[Reading] = []
@@ -69,14 +72,14 @@ class Guard:
             0.8 * limits.host_s,
             0.8 * limits.sweep_s,
         )
-        self.desks = [Desk(kind, places) for kind in ("host", "nvml")]
-        for desk in self.desks:
-            if desk.kind in children:
-                desk.start(children[desk.kind])
+        self.channels = [ReaderChannel(kind, places) for kind in ("host", "nvml")]
+        for channel in self.channels:
+            if channel.kind in readers:
+                channel.start(readers[channel.kind])
         self._wake = os.pipe()
         for end in self._wake:
             os.set_blocking(end, False)
-        self._told = False
+        self._reported_wait = False
         signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
 
     def close(self) -> None:
@@ -84,173 +87,171 @@ class Guard:
         signal.set_wakeup_fd(-1)
         for end in self._wake:
             os.close(end)
-        for desk in self.desks:
-            desk.end()
+        for channel in self.channels:
+            channel.end()
 
     def read(self, keys: Collection[str]) -> list[Reading]:
         """Read *keys*, in their order within each reader, and return their readings."""
         self.readings = []
-        self._stop_where_over()
-        for desk in self.desks:
-            self._ask(
-                desk, [key for key in keys if key.startswith("nvml:") == (desk.kind == "nvml")]
-            )
-        while any(desk.asked for desk in self.desks) and not self._stop_where_over():
+        self._stop_if_over()
+        for channel in self.channels:
+            is_nvml = channel.kind == "nvml"
+            self._ask(channel, [key for key in keys if key.startswith("nvml:") == is_nvml])
+        while any(channel.asked for channel in self.channels) and not self._stop_if_over():
             self._turn()
-        if self._told:
-            self._told = False
-            self.waiting("", 0.0)
+        if self._reported_wait:
+            self._reported_wait = False
+            self.on_wait("", 0.0)
         return self.readings
 
-    def _book(self, key: str, kind: str, text: str) -> None:
+    def _add_unread(self, key: str, kind: str, text: str) -> None:
         self.readings.append(Reading(key, None, Unread(key, kind, text), time.time(), 0.0))
 
-    def _ask(self, desk: Desk, keys: Collection[str]) -> None:
-        """Ask a reader, but nothing of what is stuck; a new NVML child must initialise first,
-        within its own limit.
+    def _ask(self, channel: ReaderChannel, keys: Collection[str]) -> None:
+        """Ask a reader for keys, except those of a stuck GPU; a new NVML child must initialise
+        first, within that limit.
         """
-        wanted = [key for key in keys if not self._refused(desk, key)]
+        to_ask = [key for key in keys if not self._refusal(channel, key)]
         try:
-            if wanted and desk.child is None:
-                desk.start()
-                wanted = [INIT, *wanted] if desk.kind == "nvml" and wanted[0] != INIT else wanted
+            if to_ask and channel.child is None:
+                channel.start()
+                if channel.kind == "nvml" and to_ask[0] != INIT:
+                    to_ask = [INIT, *to_ask]
         except OSError as error:
-            desk.given_up = f"no reading process could be started: {error.strerror}"
+            channel.given_up = f"no reading process could be started: {error.strerror}"
         for key in keys:
-            if reason := self._refused(desk, key):
-                self._book(key, "blocked-behind", reason)
-        if wanted and not desk.given_up:
-            desk.ask(wanted)
+            if reason := self._refusal(channel, key):
+                self._add_unread(key, "blocked-behind", reason)
+        if to_ask and not channel.given_up:
+            channel.ask(to_ask)
 
-    def _refused(self, desk: Desk, key: str) -> str:
-        return desk.given_up or self.stuck.get(gpu_of(key), "")
+    def _refusal(self, channel: ReaderChannel, key: str) -> str:
+        return channel.given_up or self.stuck.get(gpu_of(key), "")
 
-    def _stop_where_over(self) -> bool:
-        """End all reading where a signal came or the time is up."""
-        if source.caught:
-            why = "the scan was ended by a signal"
+    def _stop_if_over(self) -> bool:
+        """End all reading after a stop signal or when the time is up."""
+        if signals.received:
+            reason = "the scan was ended by a signal"
         elif time.monotonic() >= self.ends_s:
-            why = f"the deadline of {self.options.deadline_s:g} s was near"
+            reason = f"the deadline of {self.options.deadline_s:g} s was near"
         else:
             return False
-        for desk in self.desks:
-            desk.given_up = desk.given_up or why
-            if desk.asked:
-                self._hung(desk, why)
+        for channel in self.channels:
+            channel.given_up = channel.given_up or reason
+            if channel.asked:
+                self._handle_hang(channel, reason)
         return True
 
     def _turn(self) -> None:
-        """Send, wait for an answer or for the next limit, take what came, and give up who is too
-        late.
+        """Send, wait for an answer or for the next limit, take what arrived, and give up on a
+        reader that is late.
         """
-        busy = [desk for desk in self.desks if desk.asked]
+        busy = [channel for channel in self.channels if channel.asked]
         poll = select.poll()
         poll.register(self._wake[0], select.POLLIN)
-        for desk in busy:
-            desk.send()
-            if desk.child is not None:
-                poll.register(desk.child.answers, select.POLLIN)
-                if desk.to_send:
-                    poll.register(desk.child.requests, select.POLLOUT)
+        for channel in busy:
+            channel.send()
+            if channel.child is not None:
+                poll.register(channel.child.stdout, select.POLLIN)
+                if channel.to_send:
+                    poll.register(channel.child.stdin, select.POLLOUT)
         now_s = time.monotonic()
         until_s = min([self.ends_s, now_s + TICK_S, *map(self._late_at, busy)])
         ready = {descriptor for descriptor, _ in poll.poll(max(until_s - now_s, 0.0) * 1000 + 1)}
-        overslept = time.monotonic() - until_s > TICK_S
-        for desk in (
-            busy if overslept else ()
-        ):  # this process was stopped, or the whole machine: that is nobody's silence
-            desk.since_s += time.monotonic() - now_s
+        if time.monotonic() - until_s > TICK_S:
+            # this process, or the whole machine, was stopped: that was no reader's silence
+            for channel in busy:
+                channel.since_s += time.monotonic() - now_s
         if self._wake[0] in ready:
             os.read(self._wake[0], 64)
-        for desk in busy:
-            if desk.child is not None and desk.child.answers in ready:
-                self._take(desk)
-            if desk.asked:
-                self._watch(desk)
+        for channel in busy:
+            if channel.child is not None and channel.child.stdout in ready:
+                self._take(channel)
+            if channel.asked:
+                self._watch(channel)
 
-    def _watch(self, desk: Desk) -> None:
-        waited_s = time.monotonic() - desk.since_s
-        if time.monotonic() >= self._late_at(desk):
-            self._hung(desk, f"no answer within {waited_s:.1f} s")
+    def _watch(self, channel: ReaderChannel) -> None:
+        waited_s = time.monotonic() - channel.since_s
+        if time.monotonic() >= self._late_at(channel):
+            self._handle_hang(channel, f"no answer within {waited_s:.1f} s")
         elif waited_s >= TICK_S:
-            self._told = True
-            self.waiting(desk.asked[0], waited_s)
+            self._reported_wait = True
+            self.on_wait(channel.asked[0], waited_s)
 
-    def _late_at(self, desk: Desk) -> float:
-        """Return when the key under way is late: at its limit, and never after more than a quarter
+    def _late_at(self, channel: ReaderChannel) -> float:
+        """Return when the key in progress is late: at its limit, and at the latest after a quarter
         of the time left.
         """
-        left_s = max(self.ends_s - desk.since_s, 0.0)
-        return desk.since_s + min(self.options.limits.of(desk.asked[0]), left_s / 4)
+        left_s = max(self.ends_s - channel.since_s, 0.0)
+        return channel.since_s + min(self.options.limits.of(channel.asked[0]), left_s / 4)
 
-    def _take(self, desk: Desk) -> None:
-        """Book the answers that came: each must be that to the key under way."""
-        lines, ended = desk.take()
+    def _take(self, channel: ReaderChannel) -> None:
+        """Add the answers that arrived: each must answer the key in progress."""
+        lines, ended = channel.take()
         for line in lines:
-            reading = _reading(line)
-            if reading is None or not desk.asked or reading.key != desk.asked[0]:
-                self._crashed(desk, f"the reading process talks nonsense: {line[:60]!r}")
+            reading = parse_reading(line)
+            if reading is None or not channel.asked or reading.key != channel.asked[0]:
+                self._handle_crash(channel, f"the reading process talks nonsense: {line[:60]!r}")
                 return
             if reading.error is not None and reading.error.kind == "blocked-behind":
                 self.stuck.setdefault(gpu_of(reading.key), reading.error.text)
-            desk.answered()
+            channel.count_answer()
             self.readings.append(reading)
         if ended:
-            self._crashed(desk, f"the reading process {desk.end(STATUS_S)}")
+            self._handle_crash(channel, f"the reading process {channel.end(STATUS_S)}")
 
-    def _hung(self, desk: Desk, why: str) -> None:
-        """Give up a child that does not answer: blame the key under way and its GPU, and ask a
+    def _handle_hang(self, channel: ReaderChannel, reason: str) -> None:
+        """Give up a child that does not answer: blame the key in progress and its GPU, and ask a
         new child for the rest.
         """
-        culprit, *rest = desk.asked
-        limits = self.options.limits
-        desk.hangs.append(time.monotonic() - desk.since_s >= limits.proof(culprit))
-        proven = desk.hangs[-1]
-        self._book(
-            culprit,
-            "timed-out" if proven else "blocked-behind",
-            why if proven else f"{why}; not waited for longer",
-        )
-        self._forget(desk)
-        reason = f"behind {culprit}, which gave no answer"
-        if gpu_of(culprit):
-            self.stuck[gpu_of(culprit)] = reason
-        if (desk.kind == "nvml" and not gpu_of(culprit)) or len(desk.hangs) >= MOST_HANGS[
-            desk.kind
-        ]:
-            self._give_up(desk, culprit, reason)
-        self._ask(desk, rest)
+        culprit, *rest = channel.asked
+        silent_s = time.monotonic() - channel.since_s
+        proven = silent_s >= self.options.limits.proof(culprit)
+        channel.hangs.append(proven)
+        if proven:
+            self._add_unread(culprit, "timed-out", reason)
+        else:
+            self._add_unread(culprit, "blocked-behind", f"{reason}; not waited for longer")
+        self._drop_child(channel)
+        gpu = gpu_of(culprit)
+        if gpu:
+            self.stuck[gpu] = NO_ANSWER.format(culprit)
+        too_many = len(channel.hangs) >= MOST_HANGS[channel.kind]
+        if too_many or (channel.kind == "nvml" and not gpu):
+            self._give_up(channel, culprit)
+        self._ask(channel, rest)
 
-    def _give_up(self, desk: Desk, culprit: str, reason: str) -> None:
-        """Ask a reader nothing more; that NVML as a whole is stuck is said where each of its hangs
+    def _give_up(self, channel: ReaderChannel, culprit: str) -> None:
+        """Ask a reader nothing more; NVML as a whole counts as stuck only where each of its hangs
         was proven.
         """
-        desk.given_up = desk.given_up or reason
-        if desk.kind == "nvml" and culprit != INIT and all(desk.hangs):
-            self._book(INIT, "timed-out", f"NVML is stuck: {reason}")
+        reason = NO_ANSWER.format(culprit)
+        channel.given_up = channel.given_up or reason
+        if channel.kind == "nvml" and culprit != INIT and all(channel.hangs):
+            self._add_unread(INIT, "timed-out", f"NVML is stuck: {reason}")
 
-    def _crashed(self, desk: Desk, why: str) -> None:
-        """Blame the key under way for its child's death and ask a new one for the rest; nothing
+    def _handle_crash(self, channel: ReaderChannel, reason: str) -> None:
+        """Blame the key in progress for its child's death and ask a new child for the rest: nothing
         waits, so nothing is stuck.
         """
-        if not desk.asked:
-            self._forget(desk)
+        if not channel.asked:
+            self._drop_child(channel)
             return
-        culprit, *rest = desk.asked
-        self._book(culprit, "garbled", f"{why} in this call")
-        self._forget(desk)
-        desk.crashes += 1
-        if culprit == INIT or desk.crashes >= MOST_CRASHES:
-            desk.given_up = f"behind {culprit}, in which the reading process died"
-        self._ask(desk, rest)
+        culprit, *rest = channel.asked
+        self._add_unread(culprit, "garbled", f"{reason} in this call")
+        self._drop_child(channel)
+        channel.crashes += 1
+        if culprit == INIT or channel.crashes >= MOST_CRASHES:
+            channel.given_up = f"behind {culprit}, in which the reading process died"
+        self._ask(channel, rest)
 
-    def _forget(self, desk: Desk) -> None:
-        desk.end()
-        desk.asked.clear()
+    def _drop_child(self, channel: ReaderChannel) -> None:
+        channel.end()
+        channel.asked.clear()
 
 
-def _reading(line: bytes) -> Reading | None:
-    """Return what a child's line says, or None where it makes no sense."""
+def parse_reading(line: bytes) -> Reading | None:
+    """Return the reading in a child's line, or None where the line makes no sense."""
     try:
         row = json.loads(line)
         error = row.get("error")

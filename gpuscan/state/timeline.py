@@ -65,6 +65,6 @@ def find_holders(document: dict[str, Any]) -> list[dict[str, Any]] | None:
     boot_id = document["host"].get("boot_id")
     if not boot_id or boot_id != this_machine()["boot_id"]:
         return None
-    from gpuscan.live import evidence
+    from gpuscan.live.holders import holders as read_holders
 
-    return evidence.holders(HOLDERS_S)
+    return read_holders(HOLDERS_S)

@@ -50,11 +50,11 @@ def collect(
     still completed. Without a failure there is no ticket. Raises UsageError, and leaves nothing
     behind, where the folder cannot be written.
     """
-    from gpuscan.live.evidence import undisturbed
+    from gpuscan.live.signals import recorded_stop_signals
 
     draft = ""
     try:
-        with undisturbed():
+        with recorded_stop_signals():
             draft = tempfile.mkdtemp(prefix=".gpuscan-", dir=directory)
             _fill(draft, recording, report, bug_report_s, root)
             place = _rename(draft, os.path.join(directory, _name(report)))
@@ -86,16 +86,17 @@ def _rename(draft: str, place: str) -> str:
 
 
 def _fill(draft: str, recording: Recording, report: Report, bug_report_s: float, root: str) -> None:
-    from gpuscan.live.evidence import bug_report, hashed, holders
+    from gpuscan.live.evidence import bug_report, describe_file
+    from gpuscan.live.holders import holders
 
     def keep(name: str, text: str) -> dict[str, Any]:
         path = os.path.join(draft, name)
         write_atomically(path, text.encode("utf-8", "backslashreplace"))
-        return hashed(path)
+        return describe_file(path)
 
     recorded = os.path.join(draft, "recording.json.gz")
     save(recording, recorded)
-    files = [hashed(recorded)]
+    files = [describe_file(recorded)]
     files.append(keep("report.json", renderers.find("json")([report], verbosity=0)))
     files.append(keep("report.txt", renderers.find("text")([report], verbosity=0)))
     held = holders(HOLDERS_S, root)

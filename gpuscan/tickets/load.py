@@ -32,12 +32,12 @@ def load_input(file: str, gpu: str) -> TicketInput:
     document = _with_current_ids(_choose(_reports(_parse(_read(file), file), file), gpu))
     if not os.path.isfile(file):  # standard input or a pipe: not a file to attach
         return TicketInput(document)
-    from gpuscan.live.evidence import hashed
+    from gpuscan.live.evidence import describe_file
 
     folder = os.path.dirname(file)
     manifest = _load_json(folder, MANIFEST)
     if os.path.basename(file) != "report.json" or not isinstance(manifest, dict):
-        return TicketInput(document, files=[hashed(file)])
+        return TicketInput(document, files=[describe_file(file)])
     holders = _load_json(folder, "holders.json")
     files = [row for row in manifest.get("files", ()) if row.get("name") != TICKET]
     return TicketInput(

@@ -15,7 +15,7 @@ from gpuscan.burnin.plan import planned
 from gpuscan.burnin.progress import Progress
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import MOST_LINES, TAIL, Before, Burn, Load
-from gpuscan.live.supervisor import Guard, Options
+from gpuscan.live.supervisor import Options, ReadSupervisor
 from gpuscan.model.unread import Unread
 from gpuscan.recording import Reading, Recording, load, patch
 
@@ -29,7 +29,7 @@ def kept(*parts: tuple[str, list[str] | None]) -> list[tuple[str, int]]:
     """Follow a log of lines (None: it cannot be read); return of each reading kept the test, and
     its lines (-1: unread).
     """
-    guard = Guard({}, Options(deadline_s=0.01), lambda _key, _seconds: None)
+    guard = ReadSupervisor({}, Options(deadline_s=0.01), lambda _key, _seconds: None)
     plan = planned(collectors.node(KNOWN), BurnInOptions("quick", force=True))
     try:
         burn = Burn(

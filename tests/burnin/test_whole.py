@@ -326,7 +326,7 @@ def test_a_worker_that_breaks_blames_no_gpu(two: Machine, profile: str) -> None:
     (reason,) = {
         row["reason"].partition("(")[2] for row in unknown if row["subject"].endswith(" open")
     }
-    assert "ended with code 1 (json.decoder.JSONDecodeError" in reason
+    assert "exited with code 1 (json.decoder.JSONDecodeError" in reason
 
 
 def test_a_library_that_talks_a_lot_stops_nobody(two: Machine, profile: str) -> None:

@@ -221,7 +221,7 @@ def test_grep_and_python_find_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     write_journal(path, 3_000_000)
     ways: dict[str, list[tuple[int, bytes]]] = {}
     with LogFile(str(path)) as source:
-        assert source.under_way
+        assert source.searches
         ways["a file"] = list(source.rows())
         total = source.total
     with path.open("rb") as file:
@@ -252,7 +252,7 @@ def test_a_file_searched_in_parts_is_one_file(
     ]
     path = written(tmp_path, "\n".join(lines) + end)
     with LogFile(str(path)) as source:
-        assert len(source.under_way) == parts
+        assert len(source.searches) == parts
         rows = list(source.rows())
         assert source.total == len(lines)
     assert rows == [(number, line.encode()) for number, line in enumerate(lines, 1)]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gpuscan.live.child import Places
+from gpuscan.live.child import Places, fork_reader
 from gpuscan.live.host import MOST_BYTES, HostReader
-from gpuscan.live.process import leave, spawn
-from gpuscan.live.supervisor import Guard, Options
+from gpuscan.live.process import end_what_is_left
+from gpuscan.live.supervisor import Options, ReadSupervisor
 
 
 def answer(key: str, **places: Any) -> tuple[Any, tuple[str, str, int | None] | None]:
@@ -59,12 +59,14 @@ def test_commands_belong_to_this_machine(tmp_path: Path) -> None:
 def test_a_killed_reader_takes_its_command_along() -> None:
     """Killed early, since the deadline is near: the command must not go on alone."""
     seconds = "1061.5"
-    guard = Guard({"host": spawn("host")}, Options(deadline_s=2.0), lambda key, seconds: None)
+    guard = ReadSupervisor(
+        {"host": fork_reader("host")}, Options(deadline_s=2.0), lambda key, seconds: None
+    )
     try:
         (reading,) = guard.read([f"run:sleep {seconds}"])
     finally:
         guard.close()
-        leave()
+        end_what_is_left()
     assert reading.error is not None
     assert reading.error.kind == "blocked-behind"
     ends = time.monotonic() + 10

@@ -28,9 +28,10 @@ from machine import (
     wait_for,
 )
 
+from gpuscan.live.child import fork_reader
 from gpuscan.live.limits import Limits
-from gpuscan.live.process import leave, spawn
-from gpuscan.live.supervisor import Guard, Options
+from gpuscan.live.process import end_what_is_left
+from gpuscan.live.supervisor import Options, ReadSupervisor
 from gpuscan.recording import load
 
 A, B = "0000:43:00.0", "0000:c3:00.0"  # SXM1 in slot 22 and SXM5 in slot 26
@@ -383,8 +384,8 @@ def test_a_plan_and_an_answer_larger_than_the_pipes(tmp_path: Path) -> None:
     """Every key gets its reading, in order; a file is cut at its limit."""
     (tmp_path / "large").write_bytes(b"x" * (9 << 20))
     keys = [f"file:/proc/{'a' * 40}/{number}" for number in range(5000)]
-    guard = Guard(
-        {"host": spawn("host")},
+    guard = ReadSupervisor(
+        {"host": fork_reader("host")},
         Options(str(tmp_path), limits=Limits(host_s=ENOUGH_S)),
         lambda key, seconds: None,
     )
@@ -392,7 +393,7 @@ def test_a_plan_and_an_answer_larger_than_the_pipes(tmp_path: Path) -> None:
         readings = guard.read([*keys, "file:/large"])
     finally:
         guard.close()
-        leave()
+        end_what_is_left()
     assert [reading.key for reading in readings] == [*keys, "file:/large"]
     assert len(readings[-1].value) == 8 << 20
     assert {reading.error.kind for reading in readings if reading.error is not None} == {

@@ -22,7 +22,9 @@ from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import opened
-from gpuscan.live.evidence import LOG, bug_report, hashed, holders, undisturbed
+from gpuscan.live.evidence import LOG, bug_report, describe_file
+from gpuscan.live.holders import holders
+from gpuscan.live.signals import recorded_stop_signals
 from gpuscan.recording import Recording, load
 from gpuscan.tickets import evidence
 
@@ -83,7 +85,7 @@ def only_folder(place: Path) -> Path:
 def test_the_script_writes_its_log(tool: Tool, place: Path) -> None:
     tool(WORKS)
     row = bug_report(str(place), 30)
-    assert row == hashed(str(place / f"{LOG}.gz"))
+    assert row == describe_file(str(place / f"{LOG}.gz"))
     assert (place / f"{LOG}.gz").read_text() == f"asked --output-file {LOG}\n"
     assert row["sha256"] == hashlib.sha256((place / f"{LOG}.gz").read_bytes()).hexdigest()
 
@@ -148,7 +150,7 @@ def test_as_root_a_script_that_others_may_write_is_not_run(
 
 def test_a_signal_cuts_the_script_short_and_ends_nothing_else(tool: Tool, place: Path) -> None:
     tool(f"kill -TERM {os.getpid()}\n{HANGS}")
-    with undisturbed():
+    with recorded_stop_signals():
         row = bug_report(str(place), 60)
     assert row["error"] == "cut off by a signal"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -245,7 +247,7 @@ def test_the_folder_holds_all_and_its_hashes(tool: Tool, place: Path) -> None:
     assert {row["name"] for row in rows} == {path.name for path in folder.iterdir()} - {
         "MANIFEST.json"
     }
-    assert all(row == hashed(str(folder / row["name"])) for row in rows)
+    assert all(row == describe_file(str(folder / row["name"])) for row in rows)
     assert load(str(folder / "recording.json.gz")).get("nvml:nvmlInit()") == recording.get(
         "nvml:nvmlInit()"
     )
