@@ -7,33 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from gpuscan.live.process import Child, die_with_parent, fork
-
-Answer = tuple[str, Any, tuple[str, str, int | None] | None]  # key, value, (kind, text, code)
-
-
-class Places(NamedTuple):
-    """What the parent says first: the roots to read below, and after how many seconds a call or
-    command is too slow.
-    """
-
-    root: str = "/"
-    driver_root: str = ""
-    slow_s: float = 5.0
-    run_s: float = 8.0
-    sweep_s: float = 32.0
-
-
-class Reader(Protocol):
-    """What both kinds of child do: group the keys that are asked in one call, and answer a group."""
-
-    def batches(self, keys: list[str]) -> Iterator[list[str]]:
-        """Yield the keys in the groups in which they are asked, in their order."""
-
-    def answer(self, batch: list[str]) -> list[Answer]:
-        """Return one answer a key."""
+from gpuscan.live.reader import Answer, Places, Reader
 
 
 def fork_reader(kind: str, early: str | None = None) -> Child:

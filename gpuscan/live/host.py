@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
-from gpuscan.live.child import Answer, Places
 from gpuscan.live.keys import SWEEPS
 from gpuscan.live.process import run_command
+from gpuscan.live.reader import Answer, Places
 
 MOST_BYTES = 8 * 1024 * 1024
 CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines are enough

@@ -9,9 +9,9 @@ from typing import Any
 
 import pynvml
 
-from gpuscan.live.child import Answer, Places
 from gpuscan.live.gpm import Gpm
 from gpuscan.live.library import find_library
+from gpuscan.live.reader import Answer, Places
 from gpuscan.recording.keys import INIT, gpu_of, parse_nvml
 
 FIELD_VALUES = "nvmlDeviceGetFieldValues"

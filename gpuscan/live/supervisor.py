@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from gpuscan.live import signals
 from gpuscan.live.channel import STATUS_S, ReaderChannel
-from gpuscan.live.child import Places
 from gpuscan.live.limits import Limits
 from gpuscan.live.process import Child
+from gpuscan.live.reader import Places
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import INIT, gpu_of

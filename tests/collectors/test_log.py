@@ -16,8 +16,8 @@ from program import Call
 from gpuscan import collectors
 from gpuscan.collectors.log import DMESG, FILES, JOURNAL, KMSG
 from gpuscan.engine.report import Report
-from gpuscan.live.child import Places
 from gpuscan.live.host import HostReader
+from gpuscan.live.reader import Places
 from gpuscan.model import is_unread
 from gpuscan.recording import Recording, patch, save
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from gpuscan.live.child import Places, fork_reader
+from gpuscan.live.child import fork_reader
 from gpuscan.live.host import MOST_BYTES, HostReader
 from gpuscan.live.process import end_what_is_left
+from gpuscan.live.reader import Places
 from gpuscan.live.supervisor import Options, ReadSupervisor
 
 
