@@ -1,4 +1,4 @@
-"""Files: the package's own data, what others may change, and writing that no reader sees half of."""
+"""Files: the package's own data, protection from other users, and atomic writing."""
 
 import os
 
@@ -25,7 +25,8 @@ def bundled(folder: str) -> str:
 
 
 def refuse_writable(path: str) -> None:
-    """As root, refuse a file or its folder that others may write: it would run, or judge, as root.
+    """As root, refuse a file that others may write, or whose folder they may write: it would run,
+    or judge, as root. Raises UsageError.
 
     In a folder with the sticky bit (/tmp) others cannot change a file, but they can put their own
     there.
@@ -46,36 +47,54 @@ def refuse_writable(path: str) -> None:
 
 
 def is_special(path: str) -> bool:
-    """Tell whether there is something at *path* that is no regular file: a device, a pipe, also
-    one of this process's own.
+    """Return whether *path* is there and is not a regular file: a device, or a pipe, even one of
+    this process's own.
     """
-    return os.path.exists(path) and not os.path.isfile(
-        path
-    )  # not of its real path: that of a pipe leads nowhere
+    # not its real path: that of a pipe leads nowhere
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write *data* to a new file next to *path*, then rename: a reader never sees half of it.
+    """Write a file whole or not at all; raises UsageError.
 
-    A link is followed, and what is no regular file (/dev/null, a pipe) is written into, never
+    A link is followed, and what is not a regular file (/dev/null, a pipe) is written into, never
     renamed over.
     """
-    place = os.path.realpath(path)
-    draft = f"{place}.{os.getpid()}.tmp"
     try:
         if is_special(path):
             with open(path, "wb") as special:
                 special.write(data)
-            return
+        else:
+            replace_file(os.path.realpath(path), data)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write *data* to a new file next to *path*, then rename it: a reader never sees half of it.
+
+    Raises OSError, and then leaves nothing behind.
+    """
+    draft = f"{path}.{os.getpid()}.tmp"
+    try:
         with open(draft, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, place)
-    except OSError as error:
+        os.replace(draft, path)
+    except OSError:
         if os.path.exists(draft):
             os.unlink(draft)
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise
+
+
+def sync_folder(path: str) -> None:
+    """Make the renaming of a file survive a power cut; raises OSError."""
+    descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def schema_text(name: str) -> str:

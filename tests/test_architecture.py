@@ -42,7 +42,6 @@ ORDER = (
 FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used
 PENDING = {  # still to be untangled
     ("gpuscan.burnin.exercise", "gpuscan.cli.scanning"),
-    ("gpuscan.live.scanner", "gpuscan.burnin.scheduler"),
     ("gpuscan.profile.profile", "gpuscan.engine.lens"),
     ("gpuscan.recording.redaction", "gpuscan.burnin.tools.programs"),
     ("gpuscan.recording.redaction", "gpuscan.collectors.vpd"),

@@ -6,12 +6,13 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from gpuscan import __version__, collectors
 from gpuscan.burnin.plan import END, START_S, Plan, planned, told, with_tools
 from gpuscan.burnin.request import BurnInOptions
-from gpuscan.burnin.scheduler import Before, Load
+from gpuscan.burnin.scheduler import Before, Load, burn
 from gpuscan.cli.scanning import Machine
 from gpuscan.durations import format_moment
 from gpuscan.engine import judging
@@ -67,7 +68,7 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
         recording.meta = recording.meta._replace(resumed=resumed)
     loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
     found, stopped = Scanner(
-        Request(machine.root, machine.driver_root, plan.deadline_s, load=loads)
+        Request(machine.root, machine.driver_root, plan.deadline_s, load=partial(burn, loads))
     ).finish()
     recording.meta = recording.meta._replace(engine=found.meta.engine or {})
     for reading in found if found.meta.engine is not None else _left_behind(machine.wish):

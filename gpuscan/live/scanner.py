@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuscan.live.process import die_with_parent, end_what_is_left, fork
@@ -18,6 +18,8 @@ from gpuscan.live.signals import (
 )
 
 if TYPE_CHECKING:
+    from gpuscan.live.process import Child
+    from gpuscan.live.supervisor import Options
     from gpuscan.recording import Recording
 
 DEADLINE_S = 180.0  # without --deadline
@@ -35,8 +37,8 @@ class Request(NamedTuple):
     addresses; all GPUs if empty).
 
     *cables* asks for the far end of each port too, which sweeps the fabric; *keys*, if any, are all
-    that is read. *load* is a burn-in (`gpuscan.burnin.scheduler.Load`), which is then all that is
-    done.
+    that is read. *load* is a burn-in, which is run instead of the scan: it is called with the
+    readers and returns its recording.
     """
 
     root: str = "/"
@@ -45,7 +47,7 @@ class Request(NamedTuple):
     gpus: tuple[str, ...] = ()
     cables: bool = False
     keys: tuple[str, ...] = ()
-    load: Any = None
+    load: "Callable[[Mapping[str, Child], Options], Recording] | None" = None
 
 
 class Scanner:
@@ -152,9 +154,7 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
             os._exit(2)  # the command reads the limits too, and reports the mistake
         options = Options(request.root, request.driver_root, request.deadline_s, limits)
         if request.load is not None:
-            from gpuscan.burnin.scheduler import burn
-
-            recording = burn(request.load, readers, options)
+            recording = request.load(readers, options)
         else:
             recording = scan(
                 readers,

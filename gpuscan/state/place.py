@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuscan.errors import UsageError
+from gpuscan.files import replace_file, sync_folder
 
 ROOT_STATE = "/var/lib/gpuscan"
 LOCK_S = 10.0  # writing takes milliseconds: a lock held for longer is stuck
@@ -62,25 +63,11 @@ def locked(folder: str) -> Iterator[None]:
 
 
 def replace(path: str, document: dict[str, Any]) -> None:
-    """Write a JSON file beside its place, then rename it there: a reader, or a power cut, never
-    sees half of it.
-    """
-    data = (json.dumps(document, indent=1) + "\n").encode("ascii")
-    draft = f"{path}.{os.getpid()}.tmp"
+    """Write a JSON file atomically, so that even a power cut loses nothing; raises StateError."""
     try:
-        with open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+        sync_folder(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
         raise StateError(f"{path}: {error.strerror or error}") from None
 
 
