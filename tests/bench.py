@@ -49,7 +49,8 @@ def ratio(name: str, limit: float, first: Callable[[], float], second: Callable[
     ours, theirs = interleaved(first, second)
     holds = ours <= limit * theirs
     print(
-        f"{name:<46}{ours / theirs:6.2f} (at most {limit:g}; {ours:.0f} / {theirs:.0f} ms) {'ok' if holds else 'TOO SLOW'}"
+        f"{name:<46}{ours / theirs:6.2f} (at most {limit:g}; {ours:.0f} / {theirs:.0f} ms)"
+        f" {'ok' if holds else 'TOO SLOW'}"
     )
     return holds
 
@@ -85,7 +86,10 @@ def log_ratio(gpuscan: str, folder: Path, size: int, rounds: int) -> bool:
     ratio_ = statistics.median(ours) / statistics.median(theirs)
     holds = ratio_ <= 2 or size < GIGABYTE  # below, most of it is the start
     name = f"log, {size / 1e6:.0f} MB of journal / grep -c"
-    told = f"{statistics.median(ours):.0f} / {statistics.median(theirs):.0f} ms, {most_kib / 1024:.0f} MiB"
+    told = (
+        f"{statistics.median(ours):.0f} / {statistics.median(theirs):.0f} ms,"
+        f" {most_kib / 1024:.0f} MiB"
+    )
     print(
         f"{name:<46}{ratio_:6.2f} (a gigabyte: at most 2; {told}) {'ok' if holds else 'TOO SLOW'}"
     )
@@ -101,7 +105,10 @@ def measured(*command: str) -> tuple[float, int]:
     """
     code = "import resource, subprocess, sys, time\n"
     code += "start = time.perf_counter(); subprocess.run(sys.argv[1:], capture_output=True)\n"
-    code += "print((time.perf_counter() - start) * 1000, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    code += (
+        "print((time.perf_counter() - start) * 1000,"
+        " resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
     )
@@ -127,7 +134,8 @@ def main() -> int:
     rate = judged_per_second()
     good.append(rate >= 100)
     print(
-        f"{'judge, recordings a second on one core':<46}{rate:6.0f} (at least 100) {'ok' if good[-1] else 'TOO SLOW'}"
+        f"{'judge, recordings a second on one core':<46}{rate:6.0f} (at least 100)"
+        f" {'ok' if good[-1] else 'TOO SLOW'}"
     )
     with tempfile.TemporaryDirectory() as folder:
         good += [log_ratio(gpuscan, Path(folder), size, rounds) for size, rounds in LOGS.items()]

@@ -1,7 +1,7 @@
 """A small mutation run: break the judging code in one place at a time and list what no test
 notices.
 
-`python tests/mutants.py [FILE…] [--jobs N]` takes minutes and is no part of CI. Every condition is
+`python tests/mutants.py [FILE…] [--jobs N]` takes minutes and is not part of CI. Each condition is
 negated, every comparison, `and`/`or`, True/False and small number changed, in a copy of the tree;
 the fast tests of that file must fail.
 """
@@ -40,7 +40,8 @@ IDLE = (
 )  # arguments that guard against later changes: what is there now makes no difference
 LIMIT_S = 30  # a mutant that loops for ever is noticed, too
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 

@@ -1,12 +1,11 @@
 """What became of each part between two recordings of a node, and which changes were expected."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuscan.errors import UsageError
-from gpuscan.model import Amount, Change, Compared, Node, Unread, is_unread
+from gpuscan.model import Amount, Change, Node, Unread, is_unread
 from gpuscan.model.outcome import HARMLESS
 from gpuscan.swap import fit
 from gpuscan.swap.expect import PARTS, Expectation, Key, find_part, key_of, with_sibling_functions
@@ -19,9 +18,8 @@ from gpuscan.swap.parts import (
     list_parts,
     pair_parts,
 )
+from gpuscan.swap.whole import compare_firmware, compare_node, unread_change
 
-NUMBER = re.compile(r"\d+")
-TABLES = ("versions", "marks", "settings", "wear", "counters", "rate", "faults", "faults_left")
 LISTS = {  # the node's list of each kind of part, and what people call its entries
     "gpu": ("gpus", "GPUs"),
     "nic": ("ports", "adapters"),
@@ -82,7 +80,7 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
     named = with_sibling_functions(named, pairs)
     comparison = _Comparison(before is not None, befores, afters, named, context)
     if before is None:
-        return (*_compare_with_list(comparison), *_firmware_groups(after))
+        return (*_compare_with_list(comparison), *compare_firmware(after))
     changes = [_change(pair, comparison) for pair in pairs]
     keys = {key_of(pair) for pair in pairs}
     absent = [key for key in named if key[0] == "gpu" and key not in keys]
@@ -90,8 +88,8 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
     return (
         *_mark_everywhere(changes),
         *unlisted.values(),
-        _node_change(before, after, context),
-        *_firmware_groups(after),
+        compare_node(before, after, allowed=context.expects("tray")),
+        *compare_firmware(after),
     )
 
 
@@ -108,7 +106,7 @@ def _unlisted_kinds(before: Node | None, after: Node, context: SwapContext) -> d
             if is_unread(parts):
                 text = f"the {label} were not listed {when}: {parts.text}"
                 _refuse_expected(kind, text, context)
-                changes[kind] = _unread_change(kind, label, parts._replace(text=text))
+                changes[kind] = unread_change(kind, label, parts._replace(text=text))
     return changes
 
 
@@ -116,13 +114,6 @@ def _refuse_expected(kind: str, text: str, context: SwapContext) -> None:
     expected = [each.text for each in context.expectations if each.kind == kind]
     if expected:
         raise UsageError(f"--expect {expected[0]}: {text}")
-
-
-def _unread_change(kind: str, label: str, unread: Unread) -> Change:
-    value = fit.required(unread) if kind == "gpu" else unread
-    facts = (*TABLES, "what", "new", "known_bad", "identity", "identity_before")
-    unread_facts: Any = dict.fromkeys(facts, value)
-    return _blank_change(kind, label, **unread_facts)
 
 
 def _of_kind(parts: Sequence[SwapPart], kind: str) -> list[SwapPart]:
@@ -301,50 +292,3 @@ def _mark_everywhere(changes: Sequence[Change]) -> list[Change]:
     gpus = [change for change in changes if change.kind == "gpu"]
     everywhere = len(gpus) > 1 and all(change.what == "replaced" for change in gpus)
     return [change._replace(everywhere=everywhere and change.kind == "gpu") for change in changes]
-
-
-def _blank_change(kind: str, label: str, **facts: Any) -> Change:
-    """Return a change of something that is not a replaceable part by itself."""
-    tables: Any = dict.fromkeys(TABLES, ())
-    flags: Any = dict.fromkeys(("expected", "allowed", "new", "everywhere", "known_bad"), False)
-    texts: Any = dict.fromkeys(("moved_from", "moved_to", "identity_before", "identity"), "")
-    records: Any = {"before": NOTHING, "after": NOTHING}
-    place = {"label": label, "address": label, "kind": kind, "what": "same"}
-    return Change(**{**place, **tables, **flags, **texts, **records, **facts})
-
-
-def _node_change(before: Node, after: Node, context: SwapContext) -> Change:
-    """Return what became of the node itself: host name and BIOS, where they were read before."""
-    first, last = before.host, after.host
-    names = ({"host name": last.hostname}, {"host name": first.hostname})
-    bios = ({"BIOS": last.bios_version}, {"BIOS": first.bios_version})
-    return _blank_change(
-        "node",
-        "node",
-        allowed=context.expects("tray"),
-        marks=fit.compare_with(*names, "before it was"),
-        versions=fit.compare_with(*bios, "before it was"),
-        before=first,
-        after=last,
-    )
-
-
-def _firmware_groups(after: Node) -> list[Change]:
-    """Return one record for each group of BMC firmware whose ids differ only in their numbers."""
-    groups: dict[str, list[Any]] = {}
-    for item in () if is_unread(after.firmware) else after.firmware:
-        if item.version != "":  # the BMC gave no version
-            groups.setdefault(NUMBER.sub("#", item.label), []).append(item)
-    return [
-        _blank_change("firmware", f"firmware {label}", versions=_firmware_versions(items))
-        for label, items in groups.items()
-        if len(items) > 1 and any(not is_unread(item.version) for item in items)
-    ]
-
-
-def _firmware_versions(items: Sequence[Any]) -> tuple[Compared, ...]:
-    read = [item.version for item in items if not is_unread(item.version)]
-    usual = max(read, key=read.count)
-    return tuple(
-        Compared(item.label, item.version, usual, "most of its kind have") for item in items
-    )

@@ -13,10 +13,14 @@ from gpuscan.model.identity import Machine, machine_of, real, same_machine
 from gpuscan.recording import patch
 
 PLACEHOLDERS = [
-    "", " ", "0", "None", "none\n", "N/A", "[N/A]", "Not Specified", "Not Available", "Not Applicable", "Unknown", "OEM", "O.E.M.",
-    "To be filled by O.E.M.", "To Be Filled By O.E.M", "Default string", "System Serial Number", "Chassis Serial Number",
-    "Base Board Serial Number", "SerialNumber", "Serial", "123456789", "0123456789", "0000000", "FFFFFFFF", "xxxxxxxx", "........",
-    "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "00:00:00", "<none>",
+    "", " ", "0", "None", "none\n", "N/A", "[N/A]", "Not Specified", "Not Available",
+    "Not Applicable", "Unknown", "OEM", "O.E.M.",
+    "To be filled by O.E.M.", "To Be Filled By O.E.M", "Default string", "System Serial Number",
+    "Chassis Serial Number",
+    "Base Board Serial Number", "SerialNumber", "Serial", "123456789", "0123456789", "0000000",
+    "FFFFFFFF", "xxxxxxxx", "........",
+    "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "00:00:00",
+    "<none>",
 ]  # fmt: skip
 
 

@@ -53,7 +53,10 @@ def test_a_finding_is_of_its_own_cause_unless_it_is_said() -> None:
 
 
 def test_the_order_of_actions() -> None:
-    words = "none monitor restart-app fix-config investigate reset-gpu reboot power-cycle inspect replace"
+    words = (
+        "none monitor restart-app fix-config investigate reset-gpu reboot power-cycle inspect"
+        " replace"
+    )
     assert " ".join(action.value for action in Action) == words
     assert [action.rank for action in Action] == list(range(10))
     assert list(ACTIONS) == list(Action)
@@ -90,5 +93,6 @@ def test_the_words_of_others_are_all_mapped() -> None:
     }
     assert sorted(RECOVERY_ACTIONS) == list(range(8))
     assert [RECOVERY_ACTIONS[n].value for n in range(8)] == [
-        "none", "reset-gpu", "reboot", "monitor", "reset-gpu", "fix-config", "reset-gpu", "power-cycle",
+        "none", "reset-gpu", "reboot", "monitor", "reset-gpu", "fix-config", "reset-gpu",
+        "power-cycle",
     ]  # fmt: skip

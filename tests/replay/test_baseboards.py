@@ -233,8 +233,7 @@ def test_a_gpu_that_does_not_register_is_found_without_the_boards_profile(case: 
         ]
         seen.append([(subject, finding.message.split(":")[0]) for subject, finding in found])
     told = [
-        [(case.gpu, f"fabric registration is {words}")]
-        for words in ("not started", "in progress")
+        [(case.gpu, f"fabric registration is {words}")] for words in ("not started", "in progress")
     ]
     assert seen == [[], *told], "a guest with one GPU may have no fabric"
 

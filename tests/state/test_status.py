@@ -16,8 +16,10 @@ from gpuscan.state import last
 from gpuscan.state.whoami import this_machine
 
 REASON = {
-    "code": 41, "action": "replace", "check": "memory.row_remap", "subject": "gpu:SXM4", "slot": "SXM4",
-    "address": "0000:52:00.0", "serial": "1650000000004", "message": "a row remap failed", "level": "passive",
+    "code": 41, "action": "replace", "check": "memory.row_remap", "subject": "gpu:SXM4",
+    "slot": "SXM4",
+    "address": "0000:52:00.0", "serial": "1650000000004", "message": "a row remap failed",
+    "level": "passive",
     "boot_id": "x", "profile": "h100-8x", "since_s": 1.7e9,
 }  # fmt: skip
 AGES = 1e6  # a smaller time is an age, negative, or lies so far ahead

@@ -58,7 +58,7 @@ def test_a_run_leaves_its_verdict_and_its_findings(call: Call, tmp_path: Path) -
 def test_parts_are_remembered_by_slot(call: Call, tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     recording = load(EIGHT)
-    serial = next(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))  # noqa: SIM118
+    serial = next(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))
     changed = later(patch(recording, {serial: "1650000000999"}), 3)
     for name, one in (("a.gz", recording), ("b.gz", changed)):
         call("judge", file_of(one, tmp_path, name), "--state-dir", state)
@@ -241,7 +241,8 @@ def test_a_full_disk_costs_no_verdict(tmp_path: Path) -> None:
     limit = [
         sys.executable,
         "-c",
-        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); os.execv(sys.argv[1], sys.argv[1:])",
+        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
+        " os.execv(sys.argv[1], sys.argv[1:])",
     ]
     before = last_of(tmp_path)
     done = start(["judge", "demo-broken", "--state-dir", call_state, "-q"], before=limit)
@@ -387,7 +388,8 @@ def test_a_live_run_stores_as_this_machine_and_holds_by_serial(eight: Any, tmp_p
     status = eight.plain("status", "--state-dir", state)
     assert status.code == 0
     eight.log_lines(
-        "NVRM: Xid (PCI:0000:1b:00): 95, pid=1, name=x, Uncontained: LTC TAG (0x2,0x0). Physical Address: 0x0"
+        "NVRM: Xid (PCI:0000:1b:00): 95, pid=1, name=x, Uncontained: LTC TAG (0x2,0x0). Physical"
+        " Address: 0x0"
     )
     eight.log_lines(
         "NVRM: Xid (PCI:0000:1b:00): 119, pid=1, name=x, Timeout waiting for RPC from GSP!"
@@ -407,7 +409,10 @@ def test_last_json_is_what_it_says(tmp_path: Path, call: Call) -> None:
 
 def test_two_logs_that_name_no_machine_share_no_hold(call: Call, tmp_path: Path) -> None:
     fault = "[  100.000000] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
-    quiet = "[    0.000000] Linux version 6.8.0 (builder)\n[  100.000000] NVRM: loading NVIDIA UNIX Open Kernel Module\n"
+    quiet = (
+        "[    0.000000] Linux version 6.8.0 (builder)\n[  100.000000] NVRM: loading NVIDIA UNIX"
+        " Open Kernel Module\n"
+    )
     for folder, text in (("one", fault), ("other", quiet)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "kern.log").write_text(text)

@@ -1,4 +1,4 @@
-"""Lines of hosts' kernel logs: those that fit an entry of the catalogue, those that nearly do, ordinary ones."""
+"""Lines of host kernel logs: those that match a catalogue entry, near misses, ordinary ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema that Jenkins' xunit plugin validates JUnit files by, where others keep it beside this repository."""
+"""The schema that the xunit plugin of Jenkins validates JUnit files by, if it is at hand."""
 
 from __future__ import annotations
 

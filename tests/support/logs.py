@@ -87,14 +87,17 @@ NOISE = (
     "sshd[1234]: Accepted publickey for root from 192.0.2.7 port 51234 ssh2: ED25519",
     "systemd[1]: Started session-1234.scope - Session 1234 of User root.",
     "kernel: audit: type=1400 audit(1.0:2): apparmor=ALLOWED operation=open profile=containerd",
-    'containerd[991]: time="2025-01-01T00:00:00Z" level=info msg="cleanup warnings" namespace=k8s.io',
-    "kubelet[2022]: I0101 12:00:00.000000    2022 server.go:123] probe of container worker succeeded",
+    'containerd[991]: time="2025-01-01T00:00:00Z" level=info msg="cleanup warnings"'
+    " namespace=k8s.io",
+    "kubelet[2022]: I0101 12:00:00.000000    2022 server.go:123] probe of container worker"
+    " succeeded",
     "kernel: IPv6: ADDRCONF(NETDEV_CHANGE): cali1234: link becomes ready",
     "slurmd[77]: launch task StepId=12.0 request from UID:1000 GID:1000 HOST:192.0.2.9",
     "chronyd[801]: Selected source 192.0.2.1 (ntp.example)",
 )
 FAULTS = (
-    "kernel: NVRM: Xid (PCI:0000:3b:00): 13, pid=812, name=python, Graphics SM Warp Exception on (GPC 1, TPC 0, SM 1): Illegal",
+    "kernel: NVRM: Xid (PCI:0000:3b:00): 13, pid=812, name=python, Graphics SM Warp Exception on"
+    " (GPC 1, TPC 0, SM 1): Illegal",
     "kernel: NVRM: Xid (PCI:0000:9b:00): 43, pid=813, name=python, Ch 00000018",
     "kernel: pcieport 0000:00:03.1: AER: Corrected error received: 0000:07:00.0",
     "kernel: nvme nvme0: 16/0/0 default/read/poll queues",
@@ -116,7 +119,12 @@ def write_journal(path: Path, size: int) -> None:
             lines = []
             for _ in range(20_000):
                 number += 1
-                clock = f"{number // 360000 % 24:02d}:{number // 6000 % 60:02d}:{number // 100 % 60:02d}.{number % 100 * 10000:06d}"
+                hours, minutes, seconds = (
+                    number // 360000 % 24,
+                    number // 6000 % 60,
+                    number // 100 % 60,
+                )
+                clock = f"{hours:02d}:{minutes:02d}:{seconds:02d}.{number % 100 * 10000:06d}"
                 body = (
                     chance.choice(FAULTS) if number % EVERY == 0 else bodies[number % len(bodies)]
                 )

@@ -118,7 +118,8 @@ def _swept(whole: Recording, ends: Mapping[str, str]) -> dict[str, Any]:
         leaf, port = ends.get(f"mlx5_{number}", f"leaf{number} 17").split()
         far = f"0xb83fd20300{int(leaf[4:]):06x}"
         rows.append(
-            f"CA   {number + 10}  1 0x{guid} 4x NDR - SW  {number + 90} {port} {far} ( 'gpu-042 mlx5_{number}' - '{leaf}' )"
+            f"CA   {number + 10}  1 0x{guid} 4x NDR - SW  {number + 90} {port} {far} ( 'gpu-042"
+            f" mlx5_{number}' - '{leaf}' )"
         )
     none = {"error": ["not-found", "No such file or directory"]}
     return {

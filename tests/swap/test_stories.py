@@ -176,8 +176,9 @@ def test_a_part_in_a_slot_that_was_empty() -> None:
     assert of({**REPLACED, "before": before}).exit_code == 0
     report = of({**REPLACED, "before": before, "expect": []})
     assert findings(report) == {"swap.other_parts[change:SXM6]": "fix-config"}
-    assert "change:SXM6: unexpected GPU in a slot that was empty: serial 1654000000907" in sentences(
-        report
+    assert (
+        "change:SXM6: unexpected GPU in a slot that was empty: serial 1654000000907"
+        in sentences(report)
     )
 
 
@@ -306,9 +307,7 @@ def test_another_inforom_only_warns() -> None:
     )
 
 
-def test_a_fault_that_the_slot_had_before_is_the_slot_s_for_every_check_but_for_another_part_s() -> (
-    None
-):
+def test_a_fault_that_the_slot_had_before_blames_the_slot() -> None:
     narrow = {"gpus": {"SXM6": {"width": 8}}}
     report = of(
         {
@@ -371,9 +370,8 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
 def test_a_part_of_the_list_that_is_not_there(tmp_path: Path) -> None:
     file = listing(tmp_path, '{"SXM6": "1654000000907"}', "list.json")
     report = alone({"gone": ["SXM6"]}, comparing.SwapOptions(expected_parts=file))
-    assert (
-        "change:SXM6: no GPU found after the swap (was serial 1654000000907)"
-        in sentences(report)
+    assert "change:SXM6: no GPU found after the swap (was serial 1654000000907)" in sentences(
+        report
     )
     assert report.exit_code == 40
 
@@ -462,8 +460,8 @@ def test_another_machine() -> None:
     }
     said = refused({**EIGHT, "after": other})
     assert (
-        "are of two machines, ZZTEST1 (gpu-042) and ZZTEST2 (gpu-099): if the tray was replaced, add --expect tray=replaced"
-        in said
+        "are of two machines, ZZTEST1 (gpu-042) and ZZTEST2 (gpu-099): if the tray was replaced,"
+        " add --expect tray=replaced" in said
     )
     assert refused({**EIGHT, "after": other, "expect": ["baseboard"]}) == said
 
@@ -567,7 +565,10 @@ def test_every_option_of_the_command_line(
         listing(tmp_path, "SXM6: '1654000000907'\n", "parts"),
     )
     out, junit = str(tmp_path / "report.json"), str(tmp_path / "report.xml")
-    swap = f"--expect gpu:SXM6 --known-bad {bad} --expected-parts {parts} --only swap --skip swap.old_fault"
+    swap = (
+        f"--expect gpu:SXM6 --known-bad {bad} --expected-parts {parts} --only swap --skip"
+        " swap.old_fault"
+    )
     shown = (
         f"--format json --output {out} --report junit={junit} --exit-style nagios --context busy -v"
     )
@@ -628,8 +629,8 @@ def test_nothing_changed_is_said_and_everything_is_folded() -> None:
         [tray], verbosity=0
     )
     assert (
-        "compared with before.json.gz: every GPU was replaced; expected to be replaced: tray=replaced\n"
-        in text([tray], verbosity=0)
+        "compared with before.json.gz: every GPU was replaced; expected to be replaced:"
+        " tray=replaced\n" in text([tray], verbosity=0)
     )
     assert "         gpu SXM1: serial 1654000000101 -> 1654000000801 (expected)\n" in text(
         [tray], verbosity=1

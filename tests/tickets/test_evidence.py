@@ -193,7 +193,8 @@ def test_holders_and_what_ends_them(tmp_path: Path) -> None:
     assert list(rows) == [700_002, 700_003, 700_004, 700_012]
     assert rows[700_002] == {
         "pid": 700_002, "name": "nvidia-persistenced", "user": os.getuid(),
-        "files": ["/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia0"], "ends_with": "systemctl stop nvidia-persistenced",
+        "files": ["/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia0"],
+        "ends_with": "systemctl stop nvidia-persistenced",
     }  # fmt: skip
     assert rows[700_003]["ends_with"] == "systemctl stop nvidia-dcgm"
     assert (

@@ -91,7 +91,8 @@ def test_the_heaviest_action_chooses_the_part() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["SXM6", "sxm6", "gpu:SXM6", "0000:00:06.0", "00:06.0", "00000000:00:06.0", "1654000000001", "0",
+    ["SXM6", "sxm6", "gpu:SXM6", "0000:00:06.0", "00:06.0", "00000000:00:06.0",
+     "1654000000001", "0",
      "GPU-00000001-0000-4000-8000-000000000001"],
 )  # fmt: skip
 def test_a_part_goes_by_many_names(name: str) -> None:
@@ -132,8 +133,8 @@ def test_a_lost_gpu_s_serial_is_looked_for_elsewhere() -> None:
     told = build(broken(), "0000:00:07.0", *BLANK)
     assert told["part"]["serial"] is None
     assert (
-        "serial not read: see gpuscan history, the label on the part or its chassis, or the BMC's inventory"
-        in flat(ticket.render_ticket(told, "text"))
+        "serial not read: see gpuscan history, the label on the part or its chassis, or the"
+        " BMC's inventory" in flat(ticket.render_ticket(told, "text"))
     )
 
 
@@ -234,8 +235,8 @@ def test_the_machine_s_serials() -> None:
     }
     text = flat(ticket.render_ticket(build(report, "", *BLANK), "text"))
     assert (
-        'serial ZZTEST1 board serial BOARD-1 chassis serial never set ("Default string"): see the label'
-        in text
+        'serial ZZTEST1 board serial BOARD-1 chassis serial never set ("Default string"): see'
+        " the label" in text
     )
     assert "these serials are the hypervisor's" in text
     del report["host"]["board_serial"]
