@@ -1,9 +1,8 @@
-"""A small mutation run: break the judging code in one place at a time and list what no test
-notices.
+"""Mutation testing: break the judging code in one place at a time and list what no test notices.
 
-`python tests/mutants.py [FILE…] [--jobs N]` takes minutes and is not part of CI. Each condition is
-negated, every comparison, `and`/`or`, True/False and small number changed, in a copy of the tree;
-the fast tests of that file must fail.
+`python tests/mutants.py [FILE…] [--jobs N]` takes minutes and is not part of CI. In a
+copy of the tree it negates each condition and changes each comparison, `and`/`or`, True/False and
+small number; the fast tests named for that file must fail.
 """
 
 from __future__ import annotations
@@ -24,21 +23,23 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpuscan", "checks", "profiles", "tests")
-CHECKS = ("test_checks.py", "test_faults.py", "test_recordings.py", "test_swaps.py")
+CHECKS = (
+    "checks/test_bundled.py",
+    "replay/test_faults.py",
+    "replay/test_recordings.py",
+    "swap/test_stories.py",
+)
 TESTS = {
-    "gpuscan/model/outcome.py": ("test_outcome.py", "test_conclude.py"),
-    "gpuscan/engine/conclude.py": ("test_conclude.py",),
-    "gpuscan/engine/verdict.py": ("test_verdict.py", "test_suite.py"),
-    "gpuscan/engine/lens.py": ("test_lens.py", "test_verdict.py"),
-    "gpuscan/engine/suite.py": ("test_suite.py", "test_verdict.py"),
+    "gpuscan/model/outcome.py": ("model/test_outcome.py", "engine/test_conclude.py"),
+    "gpuscan/engine/conclude.py": ("engine/test_conclude.py",),
+    "gpuscan/engine/verdict.py": ("engine/test_verdict.py", "engine/test_suite.py"),
+    "gpuscan/engine/lens.py": ("engine/test_lens.py", "engine/test_verdict.py"),
+    "gpuscan/engine/suite.py": ("engine/test_suite.py", "engine/test_verdict.py"),
     **{f"checks/{path.name}": CHECKS for path in sorted((ROOT / "checks").glob("test_*.py"))},
 }
-IDLE = (
-    "strict",
-    "dont_inherit",
-    "default",
-)  # arguments that guard against later changes: what is there now makes no difference
-LIMIT_S = 30  # a mutant that loops for ever is noticed, too
+# Arguments that guard against later changes: today their value makes no difference.
+IDLE = ("strict", "dont_inherit", "default")
+LIMIT_S = 30  # an endless loop counts as noticed
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -76,7 +77,7 @@ def mutants(file: str) -> Iterator[Mutant]:
 
 
 def changed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what may stand in a node's place."""
+    """Yield the variants of a node."""
     if isinstance(node, (ast.If, ast.IfExp, ast.Assert, ast.While)):
         yield with_field(node, "test", ast.UnaryOp(ast.Not(), node.test))
     if isinstance(node, ast.comprehension):
@@ -99,7 +100,7 @@ def with_field(node: ast.AST, field: str, value: object) -> ast.AST:
 
 
 def replace(node: ast.AST, by: ast.AST) -> None:
-    """Make *node* what *by* is; both are of one class."""
+    """Overwrite *node* with the fields of *by*, which is of the same class."""
     for field in by._fields:
         setattr(node, field, getattr(by, field))
 
@@ -119,7 +120,7 @@ def noticed(mutant: Mutant, copies: SimpleQueue[Path]) -> bool:
 def passes(place: Path, file: str) -> bool:
     tests = [str(place / "tests" / name) for name in TESTS[file]]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--assert=plain", *tests]
-    path = os.pathsep.join([str(place), str(place / "tests")])
+    path = os.pathsep.join(str(place / name) for name in ("", "tests", "tests/support"))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

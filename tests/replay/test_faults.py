@@ -1,6 +1,4 @@
-"""Faults are patches on recordings: each is found, explained by one root, and given the right
-action.
-"""
+"""Faults are patches on recordings: each is found, with one root cause and the right action."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from nodes_recordings import NAMES, base, checks, exit_of, judged, told
 
 from gpuscan import catalogue, collectors
 from gpuscan.engine.report import Report
-from gpuscan.model import Incident
+from gpuscan.model import Incident, Unread
 from gpuscan.model.outcome import Action, Status
 from gpuscan.recording import Recording, patch
 
@@ -29,7 +27,7 @@ def findings(report: Report) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_is_found_and_given_its_action(name: str) -> None:
+def test_fault_is_found_with_its_action(name: str) -> None:
     expect, report = FAULTS[name]["expect"], faulty(name)
     assert findings(report) == expect["findings"]
     assert (report.exit_code, report.verdict) == (expect["exit"], expect["verdict"])
@@ -40,10 +38,13 @@ def test_is_found_and_given_its_action(name: str) -> None:
     ]
     assert unknown == expect.get("unknown", [])
     assert not [result.traceback for result in report.results if result.traceback]
+    failures = [f for r in report.results for f in r.findings if f.severity is Status.FAIL]
+    if failures:
+        assert report.exit_code == max(exit_of(finding.action.value) for finding in failures)
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_changes_what_is_there(name: str) -> None:
+def test_fault_changes_recorded_keys(name: str) -> None:
     """A key that matches nothing would make a fault look harmless."""
     fault = FAULTS[name]
     assert set(fault) <= {"about", "base", "profile", "settings", "context", "set", "log", "expect"}
@@ -54,22 +55,10 @@ def test_changes_what_is_there(name: str) -> None:
         assert changed.startswith("run:") or any(fnmatchcase(key, changed) for key in keys), changed
 
 
-def test_the_exit_code_is_that_of_the_heaviest_failure() -> None:
-    for name, fault in FAULTS.items():
-        failures = [
-            f.action for r in faulty(name).results for f in r.findings if f.severity is Status.FAIL
-        ]
-        if failures:
-            assert fault["expect"]["exit"] == max(exit_of(action.value) for action in failures), (
-                name
-            )
-
-
 def test_every_check_fails_or_warns_somewhere() -> None:
-    """To add a check is to add a fault in which it fails.
+    """A new check needs a fault in which it fails.
 
-    What compares two recordings has its stories in test_swaps.py, what is imported its texts in
-    test_imports.py.
+    Checks of changes have their swap stories, and checks of imported texts their texts.
     """
     found = {
         finding.partition("[")[0]
@@ -87,13 +76,11 @@ def test_every_check_fails_or_warns_somewhere() -> None:
 def test_an_xid_alone_has_the_action_of_the_catalogue(name: str) -> None:
     code = int(name.partition("-")[2])
     (incident,) = _incidents(name)
-    if code != RECOVERY:  # its action is the one that its line names
+    if code != RECOVERY:  # whose line names the action
         assert (incident.code, incident.action) == (code, catalogue.entry(f"xid:{code}").action)
     action = Action(incident.action)
-    if (
-        action is Action.INVESTIGATE
-    ):  # once, and the GPU shows nothing: it is told, and drains nothing
-        action = Action.MONITOR
+    if action is Action.INVESTIGATE:
+        action = Action.MONITOR  # seen once, with a healthy GPU: a warning
     assert FAULTS[name]["expect"]["exit"] == exit_of(action.value)
     assert list(findings(faulty(name)).values()) == (
         [] if action is Action.NONE else [action.value]
@@ -102,7 +89,10 @@ def test_an_xid_alone_has_the_action_of_the_catalogue(name: str) -> None:
 
 def _incidents(name: str) -> tuple[Incident, ...]:
     fault = FAULTS[name]
-    return collectors.node(patch(base(fault["base"]), fault.get("set", {}), fault["log"])).incidents
+    recording = patch(base(fault["base"]), fault.get("set", {}), fault["log"])
+    incidents = collectors.node(recording).incidents
+    assert not isinstance(incidents, Unread)
+    return incidents
 
 
 def test_a_pending_remap_may_wait_for_the_job_to_end() -> None:
@@ -123,14 +113,14 @@ def test_a_pending_remap_may_wait_for_the_job_to_end() -> None:
         ("row-remap-failed-everywhere", False),
     ],
 )
-def test_half_of_the_gpus_share_a_cause_but_for_their_own_flags(name: str, shared: bool) -> None:
+def test_a_fault_of_half_the_gpus_is_shared(name: str, shared: bool) -> None:
     marks = [finding.shared for result in faulty(name).results for finding in result.findings]
     assert marks
     assert set(marks) == {shared}
 
 
-def test_a_brake_that_flashes_in_one_sample_is_no_brake() -> None:
-    """Both samples must show it; `patch` changes all of a key's, so this one is built by hand."""
+def test_a_brake_in_one_sample_only_is_ignored() -> None:
+    """Both samples must show it. `patch` changes all samples of a key, so these are built here."""
     healthy = base("h100-8x-ib")
     key = "nvml:nvmlDeviceGetCurrentClocksEventReasons(0000:52:00.0)"
     for samples, exit_code in (((0x88, 0x1), 0), ((0x1, 0x88), 0), ((0x88, 0x88), 40)):
