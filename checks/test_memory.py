@@ -15,10 +15,13 @@ GUIDE = "NVIDIA GPU memory error management guide"
     aliases=["memory.no_row_remap_failed"],
 )
 def test_row_remap(gpu: Gpu) -> None:
-    """Every faulty memory row was remapped to a spare row."""
+    """Every faulty memory row was remapped to a spare row.
+
+    Remapping fails when the bank has no spare row left, or when 512 rows are already remapped.
+    """
     if gpu.remapped_rows.failed:
         fail(
-            "row remapping failed: the bank has no spare row left, or 512 rows are remapped",
+            "row remapping failed: the GPU has run out of spare rows",
             observed=True,
             expected=False,
         )

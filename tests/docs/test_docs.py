@@ -152,14 +152,14 @@ def test_from_nothing_to_a_working_check(folder: Path) -> None:
     assert f"Write `{OWN}/test_site.py`" in PAGES["checks.md"]
     assert ran(make, folder, etc) == Ended(0, "", "")
     Path(etc, "test_site.py").write_text(module, "utf-8")
-    ids = ("site.power_is_low_at_idle", "site.uvm_is_loaded")
+    ids = ("site.idle_power", "site.uvm")
     assert all(name in ran(known, folder, etc).out for name in ids)
     assert ran(show, folder, etc).out.startswith(
-        "site.uvm_is_loaded\n\nThe nvidia_uvm module is loaded"
+        "site.uvm\n\nThe nvidia_uvm module is loaded"
     )
     done = ran(replay, folder, etc)
     assert (done.code, done.err) == (0, "")
-    assert "pass     gpu SXM[5-8]: The GPU draws little power: nothing runs on it.\n" in done.out
+    assert "pass     gpu SXM[5-8]: The GPU draws little power at idle.\n" in done.out
     assert "Verdict: pass (exit code 0); 5 pass\n" in done.out
     assert ran(live, folder, etc).code in VERDICTS
     done = ran(under_pytest, folder, etc)
@@ -173,7 +173,7 @@ def test_the_check_shown_can_fail(folder: Path) -> None:
     done = ran("gpuscan run --replay demo --checks own --only site", folder)
     assert done.code == 20
     assert re.search(
-        r"FAIL     gpu SXM\d: the GPU draws \d+(\.\d+)? W at idle\n         site.power_is_low_at_idle: fix-config\n",
+        r"FAIL     gpu SXM\d: the GPU draws \d+(\.\d+)? W at idle\n         site.idle_power: fix-config\n",
         done.out,
     )
 
@@ -185,9 +185,9 @@ def test_the_output_that_operators_are_shown_is_real() -> None:
 
 
 def test_the_stories_of_swaps_are_printed_as_shown() -> None:
-    """`GPUSCAN_WRITE_GOLDEN=1 pytest tests/test_docs.py` writes the blocks anew."""
+    """`GPUSCAN_WRITE_GOLDEN=1 pytest tests/docs -k stories` rewrites the blocks."""
     page, block = (
-        PAGES["swaps.md"],
+        PAGES["swaps-gallery.md"],
         re.compile(r"(?<=^```\n).*?(?=^```$)", re.MULTILINE | re.DOTALL),
     )
     told = {story["about"].rstrip("."): printed(name) for name, story in list(STORIES.items())[:16]}
@@ -198,8 +198,15 @@ def test_the_stories_of_swaps_are_printed_as_shown() -> None:
         for section, text in zip(sections, told.values(), strict=True)
     ]
     if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
-        (ROOT / "docs" / "swaps.md").write_text("".join([head, *real]), "utf-8")
+        (ROOT / "docs" / "swaps-gallery.md").write_text("".join([head, *real]), "utf-8")
     assert real == sections
+
+
+def test_the_walk_through_of_a_swap_quotes_the_gallery() -> None:
+    blocks = re.findall(r"^```\n(.*?)^```$", PAGES["swaps.md"], re.MULTILINE | re.DOTALL)
+    quoted = [line for block in blocks for line in block.splitlines()]
+    assert [line for line in quoted if line not in PAGES["swaps-gallery.md"].splitlines()] == []
+    assert quoted
 
 
 def test_the_diff_that_is_shown_passes(folder: Path) -> None:
@@ -237,7 +244,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_files_that_are_named_exist() -> None:
-    for page in ("architecture.md", "checks.md"):
+    for page in ("architecture.md", "checks.md", "CONTRIBUTING.md"):
         for name in re.findall(r"`((?:gpuscan|checks|profiles|tests|docs)/[\w./]+)`", PAGES[page]):
             if name.upper() != name and "AREA" not in name:
                 assert (ROOT / name).exists(), (page, name)
