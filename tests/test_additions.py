@@ -72,3 +72,10 @@ def test_a_diff_that_fits_nowhere_is_refused(tree: Path) -> None:
     (addition,) = read_additions(SAMPLE.replace(" RENDERERS = {", " RENDERS = {")).values()
     with pytest.raises(AssertionError, match="has not"):
         apply_diff(addition.diff, tree)
+
+
+@pytest.mark.parametrize("kind", ["check", "renderer", "profile key"])
+def test_the_additions_of_contributing(kind: str, tree: Path) -> None:
+    addition = added(kind)
+    assert len(apply_diff(addition.diff, tree)) <= FILES[kind]
+    try_out(addition, tree)

@@ -26,6 +26,10 @@ PAGES = {
     path.name: path.read_text("utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 }
+PROJECT = {  # read, not run
+    name: (ROOT / name).read_text("utf-8")
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+}
 VERDICTS = (0, 3, 20, 30, 31, 40, 41)
 OWN = "/etc/gpuscan/checks"
 INSTALL = re.compile(
@@ -154,9 +158,7 @@ def test_from_nothing_to_a_working_check(folder: Path) -> None:
     Path(etc, "test_site.py").write_text(module, "utf-8")
     ids = ("site.idle_power", "site.uvm")
     assert all(name in ran(known, folder, etc).out for name in ids)
-    assert ran(show, folder, etc).out.startswith(
-        "site.uvm\n\nThe nvidia_uvm module is loaded"
-    )
+    assert ran(show, folder, etc).out.startswith("site.uvm\n\nThe nvidia_uvm module is loaded")
     done = ran(replay, folder, etc)
     assert (done.code, done.err) == (0, "")
     assert "pass     gpu SXM[5-8]: The GPU draws little power at idle.\n" in done.out
@@ -237,14 +239,14 @@ def test_readme_names_every_command() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page, text in PAGES.items():
-        here = ROOT if page == "README.md" else ROOT / "docs"
+    for page, text in (PAGES | PROJECT).items():
+        here = ROOT / "docs" if (ROOT / "docs" / page).exists() else ROOT
         for link in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (here / link).exists(), (page, link)
 
 
 def test_files_that_are_named_exist() -> None:
-    for page in ("architecture.md", "checks.md", "CONTRIBUTING.md"):
-        for name in re.findall(r"`((?:gpuscan|checks|profiles|tests|docs)/[\w./]+)`", PAGES[page]):
+    for page, text in (PAGES | PROJECT).items():
+        for name in re.findall(r"`((?:gpuscan|checks|profiles|tests|docs)/[\w./]+)`", text):
             if name.upper() != name and "AREA" not in name:
                 assert (ROOT / name).exists(), (page, name)
