@@ -1,5 +1,5 @@
-"""The start: a live command begins its scan before anything heavy is imported, then the command
-line takes over.
+"""Starts gpuscan: a live command begins its scan before anything heavy is imported, then the
+command line takes over.
 """
 
 import gc
@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 
-LIVE = ("run", "collect", "info", "doctor")
-NOT_ALL = (
+LIVE_COMMANDS = ("run", "collect", "info", "doctor")
+# with one of these the scan reads something else, or nothing at all
+NARROWING_OPTIONS = (
     "--no-cables",
     "--replay",
     "--root",
@@ -22,12 +23,11 @@ NOT_ALL = (
 
 def main() -> None:
     """Run gpuscan."""
-    _hold_the_standard_streams()
+    _keep_standard_streams_taken()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # without a scan to end, it ends the program and needs no traceback
-    gc.disable()  # one short run; collecting its garbage would cost more than it frees
+        # without a scan, it just ends the program: no traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # in one short run, collecting garbage costs more than it frees
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         from gpuscan import __version__
@@ -35,9 +35,9 @@ def main() -> None:
         print(f"gpuscan {__version__}")
         return
     if arguments[:1] == ["status"]:
-        _answer_at_once(arguments[1:])
+        _answer_status(arguments[1:])
     scanner = None
-    if _scans_all_of_this_machine(arguments):
+    if _scans_whole_machine(arguments):
         from gpuscan.live.scanner import Request, Scanner
 
         scanner = Scanner(Request(cables=arguments[0] == "collect"))
@@ -46,8 +46,10 @@ def main() -> None:
     leave(start(scanner))
 
 
-def _answer_at_once(arguments: list[str]) -> None:
-    """Answer `status` without the command line; what is more than plain words is left to it."""
+def _answer_status(arguments: list[str]) -> None:
+    """Answer `status` and end, without importing the command line; return where the options need
+    it.
+    """
     from gpuscan.state.status import told
 
     try:
@@ -58,23 +60,24 @@ def _answer_at_once(arguments: list[str]) -> None:
         os._exit(code)
 
 
-def _hold_the_standard_streams() -> None:
-    """Where one is closed, keep its number taken: the next file opened would get it, and whatever
-    is printed there.
+def _keep_standard_streams_taken() -> None:
+    """Open /dev/null in place of each closed standard stream: otherwise the next file that is opened
+    would get its number, and everything that is printed there.
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # print() and typer would turn to stdout  # noqa: SIM115
+        # otherwise print() and typer fall back to standard output
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
-def _scans_all_of_this_machine(arguments: list[str]) -> bool:
-    """Guess from the bare words. Whatever changes what is read begins its scan later, when it has
-    been understood.
+def _scans_whole_machine(arguments: list[str]) -> bool:
+    """Guess from the bare arguments whether the default scan is wanted. Options that change what is
+    read have their scan begun later, once they have been parsed.
     """
-    others = any(word.startswith(NOT_ALL) for word in arguments)
-    return bool(arguments) and arguments[0] in LIVE and not others
+    narrows = any(argument.startswith(NARROWING_OPTIONS) for argument in arguments)
+    return bool(arguments) and arguments[0] in LIVE_COMMANDS and not narrows
 
 
 if __name__ == "__main__":

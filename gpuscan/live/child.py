@@ -1,5 +1,5 @@
-"""The child that touches the machine: reads keys from a pipe, answers one JSON line a key, and may
-hang or die.
+"""The child process that touches the machine: it reads keys from a pipe, answers each with a line
+of JSON, and may hang or die.
 """
 
 import json
@@ -27,16 +27,16 @@ def fork_readers(driver_root: str) -> dict[str, Child]:
 
 
 def run_child(kind: str, requests: int, answers: int, early: str | None = None) -> None:
-    """Serve until the parent closes its end, then end without running anything of the parent's at
-    exit.
+    """Answer requests until the parent closes its end, then end this process without the parent's
+    exit handlers.
     """
     code = 1
     try:
         _leave_parent(requests, answers)
         if early is not None and kind == "nvml":
-            from gpuscan.live.library import begin
+            from gpuscan.live.library import initialise_nvml
 
-            begin(early)
+            initialise_nvml(early)
         _serve(kind, requests, answers)
         code = 0
     except BrokenPipeError:
@@ -46,29 +46,28 @@ def run_child(kind: str, requests: int, answers: int, early: str | None = None) 
 
 
 def _leave_parent(requests: int, answers: int) -> None:
-    """Keep nothing of the parent's: a child stuck in the kernel must not hold its terminal, output
-    or other pipes open.
+    """Let go of everything that is the parent's: a child that hangs in the kernel must not hold its
+    terminal, output or other pipes open.
     """
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nothing, fd)
-    for fd in _open_files():
-        if fd > 2 and fd not in (requests, answers):
-            os.closerange(fd, fd + 1)  # which minds no descriptor that is closed already
+    devnull = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(devnull, descriptor)
+    for descriptor in _open_descriptors():
+        if descriptor > 2 and descriptor not in (requests, answers):
+            os.closerange(descriptor, descriptor + 1)  # ignores one that is closed already
     import resource
 
-    resource.setrlimit(
-        resource.RLIMIT_CORE, (0, 0)
-    )  # a crash in NVML is told, not dumped where the user stands
+    # a crash in NVML becomes a reading, not a core file in the user's folder
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     die_with_parent()
 
 
-def _open_files() -> list[int]:
-    """List the open descriptors: closing all up to the limit may mean a thousand million on
+def _open_descriptors() -> list[int]:
+    """List the open descriptors. Closing every number up to the limit could mean a billion calls on
     kernels before 5.9.
     """
     try:
@@ -78,20 +77,19 @@ def _open_files() -> list[int]:
 
 
 def _serve(kind: str, requests: int, answers: int) -> None:
-    """Answer requests: the first line holds the places, each further one a list of keys."""
-    reader_of = _reader_of(
-        kind
-    )  # NVML's binding is imported while the parent still reads its command line
+    """Answer requests: the first line holds the places, each further line a list of keys."""
+    # NVML's binding is imported while the parent still reads its command line
+    make_reader = _load_reader(kind)
     with os.fdopen(requests, encoding="ascii") as lines, os.fdopen(answers, "wb") as out:
-        reader: Reader = reader_of(Places(*json.loads(lines.readline() or "[]")))
+        reader: Reader = make_reader(Places(*json.loads(lines.readline() or "[]")))
         for line in lines:
             for batch in reader.batches(json.loads(line)):
-                for row in _rows(reader, batch):
+                for row in _answer_rows(reader, batch):
                     out.write(json.dumps(row).encode("ascii") + b"\n")
                 out.flush()
 
 
-def _reader_of(kind: str) -> Callable[[Places], Reader]:
+def _load_reader(kind: str) -> Callable[[Places], Reader]:
     try:
         if kind == "host":
             from gpuscan.live.host import HostReader
@@ -100,13 +98,13 @@ def _reader_of(kind: str) -> Callable[[Places], Reader]:
         from gpuscan.live.nvml import NvmlReader
 
         return NvmlReader
-    except Exception as error:  # a broken binding is what there is to tell  # noqa: BLE001
+    except Exception as error:  # a broken binding is the answer to every key  # noqa: BLE001
         reason = error
-        return lambda _: _Broken(reason)
+        return lambda _: _BrokenReader(reason)
 
 
-class _Broken:
-    """Stands in for a reader that could not be loaded: that is its answer to everything."""
+class _BrokenReader:
+    """Takes the place of a reader that could not be imported, and answers every key with that."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
@@ -118,17 +116,18 @@ class _Broken:
         raise self.reason
 
 
-def _rows(reader: Reader, batch: list[str]) -> Iterator[dict[str, Any]]:
+def _answer_rows(reader: Reader, batch: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield {key, value, at, ms, error} for each key of a batch; *error* only where there is one."""
     start_s = time.perf_counter()
     try:
         answers = reader.answer(batch)
     except Exception as error:  # noqa: BLE001
-        # what a binding trips over is this call's answer, not the scan's end
-        told = ("garbled", f"{type(error).__name__}: {error}"[:200], None)
-        answers = [(key, None, told) for key in batch]
+        # an exception in a binding is this call's answer, and not the end of the scan
+        garbled = ("garbled", f"{type(error).__name__}: {error}"[:200], None)
+        answers = [(key, None, garbled) for key in batch]
     ms = (time.perf_counter() - start_s) * 1000
-    for key, value, lack in answers:
+    for key, value, error_row in answers:
         row: dict[str, Any] = {"key": key, "value": value, "at": time.time(), "ms": ms / len(batch)}
-        if lack is not None:
-            row["error"] = lack
+        if error_row is not None:
+            row["error"] = error_row
         yield row

@@ -1,5 +1,5 @@
-"""GPM: how busy a GPU's multiprocessors, tensor cores and memory were since the last time it was
-asked (Hopper and newer).
+"""GPM: how busy a GPU's multiprocessors, tensor cores and memory were since the last call (Hopper
+and newer).
 """
 
 from typing import Any
@@ -14,30 +14,30 @@ METRICS = {
 
 
 class Gpm:
-    """Keeps each GPU's last sample: a metric is what lies between two."""
+    """Keeps each GPU's last sample: a metric is the difference between two."""
 
     def __init__(self) -> None:
         self._last: dict[str, Any] = {}
 
     def since_last(self, address: str, handle: Any) -> dict[str, float] | None:
-        """Return shares of the time, 0 to 1, by name; None the first time. NVMLError where the
-        GPU has no GPM.
+        """Return each metric as a share of the time, 0 to 1; None on the first call. Raises
+        NVMLError where the GPU has no GPM.
         """
         if not pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         sample = pynvml.nvmlGpmSampleGet(handle, pynvml.nvmlGpmSampleAlloc())
-        before, self._last[address] = self._last.get(address), sample
-        if before is None:
+        previous, self._last[address] = self._last.get(address), sample
+        if previous is None:
             return None
-        asked = pynvml.c_nvmlGpmMetricsGet_t(
+        request = pynvml.c_nvmlGpmMetricsGet_t(
             version=pynvml.NVML_GPM_METRICS_GET_VERSION, numMetrics=len(METRICS)
         )
-        asked.sample1, asked.sample2 = before, sample
-        for place, number in enumerate(METRICS.values()):
-            asked.metrics[place].metricId = number
-        pynvml.nvmlGpmMetricsGet(asked)
-        pynvml.nvmlGpmSampleFree(before)
-        rows = zip(METRICS, asked.metrics[: len(METRICS)], strict=True)
+        request.sample1, request.sample2 = previous, sample
+        for position, number in enumerate(METRICS.values()):
+            request.metrics[position].metricId = number
+        pynvml.nvmlGpmMetricsGet(request)
+        pynvml.nvmlGpmSampleFree(previous)
+        rows = zip(METRICS, request.metrics[: len(METRICS)], strict=True)
         return {
             name: round(row.value / 100, 4)
             for name, row in rows

@@ -1,4 +1,4 @@
-"""Where NVML's library lies, and its start while the binding to it is still being imported."""
+"""Finds NVML's library, and starts it while its Python binding is still being imported."""
 
 import ctypes
 import os
@@ -20,8 +20,8 @@ LIBRARY_FOLDERS = (
 
 
 def find_library(root: str) -> str:
-    """Return where NVML's library lies below a driver root (driver containers, Talos,
-    Bottlerocket, COS, NixOS).
+    """Return the path of NVML's library below a driver root (driver containers, Talos, Bottlerocket,
+    COS, NixOS); "" without a driver root, for the system's own.
     """
     if not root:
         return ""
@@ -29,12 +29,10 @@ def find_library(root: str) -> str:
     return next((path for path in paths if os.path.exists(path)), paths[-1])
 
 
-def begin(driver_root: str) -> None:
-    """Initialise NVML beside what comes next: importing its binding takes longer than the driver's
-    own start.
+def initialise_nvml(driver_root: str) -> None:
+    """Initialise NVML in a thread: importing its binding takes longer than the driver's own start.
 
-    Whether it went well is not looked at here: the binding initialises once more, and its answer is
-    the one that counts.
+    The result is ignored: the binding initialises NVML once more, and its answer counts.
     """
     threading.Thread(
         target=_initialise, args=(find_library(driver_root) or "libnvidia-ml.so.1",), daemon=True
@@ -45,4 +43,4 @@ def _initialise(library: str) -> None:
     try:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL).nvmlInit_v2()
     except (OSError, AttributeError):
-        return  # no such library, or none of NVML's: the binding will say so
+        return  # no library, or not NVML's: the binding will report it

@@ -1,6 +1,4 @@
-"""What NVML says, through nvidia-ml-py: calls by name, field values in batches, GPUs by PCI
-address.
-"""
+"""Reads NVML through nvidia-ml-py: calls by name, field values in batches, GPUs by PCI address."""
 
 import ctypes
 import time
@@ -15,9 +13,8 @@ from gpuscan.live.reader import Answer, Places
 from gpuscan.recording.keys import INIT, gpu_of, parse_nvml
 
 FIELD_VALUES = "nvmlDeviceGetFieldValues"
-C2C_FIELDS = frozenset(
-    map(str, (170, 171, 172, 231, 232, 233, 234))
-)  # in a batch they turn others into 0.0
+# in a batch with others they make those 0.0
+C2C_FIELDS = frozenset(map(str, (170, 171, 172, 231, 232, 233, 234)))
 KINDS = {
     3: "not-supported",
     4: "no-permission",
@@ -28,30 +25,25 @@ KINDS = {
     13: "not-found",
     15: "lost",
     16: "reset-required",
-    # the operating system, as a container's device rules, keeps the GPU from us
+    # the operating system denies access to the GPU, for example a container's device rules
     17: "no-permission",
     18: "not-found",
-    25: "not-supported",  # this driver knows an older version of the structure
+    25: "not-supported",  # this driver has an older version of the structure
     26: "not-supported",
     28: "not-found",
 }
-STRUCTURES = {  # these fill a structure that the caller brings
+STRUCTURES = {  # these calls fill a structure of the caller's
     "nvmlDeviceGetSramEccErrorStatus": "c_nvmlEccSramErrorStatus_v1_t",
     "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfoV_t",
 }
-FORMS = (
-    "dVal",
-    "uiVal",
-    "ulVal",
-    "ullVal",
-    "sllVal",
-    "siVal",
-    "usVal",
-)  # of a field's value, by its type
+# the member that holds a field's value, by value type
+VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class NvmlReader:
-    """Answers calls; after one that waited for a GPU's firmware, that GPU is asked nothing more."""
+    """Answers calls. A GPU whose answer took longer than *slow_s* is asked nothing more: its
+    firmware is dead.
+    """
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -61,7 +53,7 @@ class NvmlReader:
         self.gpm = Gpm()
 
     def batches(self, keys: list[str]) -> Iterator[list[str]]:
-        """Yield the keys one by one, but the field values of one GPU together."""
+        """Yield the keys one by one, except for one GPU's field values, which go together."""
         batch: list[str] = []
         for key in keys:
             if batch and not (_batch_of(key) and _batch_of(key) == _batch_of(batch[0])):
@@ -72,7 +64,7 @@ class NvmlReader:
             yield batch
 
     def answer(self, batch: list[str]) -> list[Answer]:
-        """Return the answers to one call; an NVML error is the answer of each key in it."""
+        """Return the answers to one call; an NVML error is the answer to each of its keys."""
         address = gpu_of(batch[0])
         if address in self.silent:
             return [(key, None, ("blocked-behind", self.silent[address], None)) for key in batch]
@@ -97,8 +89,8 @@ class NvmlReader:
         return [(batch[0], self.call(name, address, arguments), None)]
 
     def start(self) -> None:
-        """Initialise NVML once; a library of a driver root is loaded first, so that its name is
-        taken.
+        """Initialise NVML once. A driver root's library is loaded first: the binding then finds the
+        name already loaded.
         """
         if self.started:
             return
@@ -140,8 +132,8 @@ class NvmlReader:
 
 
 def _batch_of(key: str) -> str:
-    """Return the batch that a key is part of: a GPU's field values, those of its C2C links apart;
-    or nothing.
+    """Return the name of a key's batch: a GPU's field values, with those of its C2C links apart;
+    "" for any other key.
     """
     name, arguments = parse_nvml(key)
     if name != FIELD_VALUES:
@@ -150,7 +142,7 @@ def _batch_of(key: str) -> str:
 
 
 def _field(key: str, value: Any) -> Answer:
-    """Return one field's answer. On drivers that lack a field its code is "invalid argument"."""
+    """Return one field's answer; a driver without that field returns "invalid argument"."""
     code = int(value.nvmlReturn)
     if code:
         kind = (
@@ -159,9 +151,9 @@ def _field(key: str, value: Any) -> Answer:
             else KINDS.get(code, "garbled")
         )
         return key, None, (kind, str(pynvml.NVMLError(code)), code)
-    if value.valueType >= len(FORMS):
+    if value.valueType >= len(VALUE_MEMBERS):
         return key, None, ("garbled", f"value type {value.valueType}", None)
-    return key, getattr(value.value, FORMS[value.valueType]), None
+    return key, getattr(value.value, VALUE_MEMBERS[value.valueType]), None
 
 
 def _address(bus_id: Any) -> str:
@@ -171,7 +163,7 @@ def _address(bus_id: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Return what pynvml gave as JSON data: structures as dicts without their version, byte
+    """Return a value of pynvml's as JSON data: structures as dicts without their version, byte
     strings as text.
     """
     if value is None or isinstance(value, (bool, int, float, str)):

@@ -24,7 +24,7 @@ from gpuscan.cli import fromlog
 from gpuscan.kernellog.events import read_events
 from gpuscan.kernellog.lines import parse_numbered_lines
 from gpuscan.kernellog.needles import is_needed
-from gpuscan.live import logfile
+from gpuscan.live import grep
 from gpuscan.live.logfile import LogFile
 from gpuscan.recording import Recording, load, redaction, save
 
@@ -229,8 +229,8 @@ def test_grep_and_python_find_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     written(tmp_path, gzip.compress(path.read_bytes(), 1), "journal.gz")
     with LogFile(str(tmp_path / "journal.gz")) as source:
         ways["packed"] = list(source.rows())
-    monkeypatch.setitem(logfile.PLACES, "PATH", str(tmp_path))
-    monkeypatch.setattr(logfile, "GREP", ("no-grep-here",))
+    monkeypatch.setitem(grep.ENVIRONMENT, "PATH", str(tmp_path))
+    monkeypatch.setattr(grep, "GREP", ("no-grep-here",))
     with LogFile(str(path)) as source:
         ways["without grep"] = list(source.rows())
         assert source.total == total
@@ -262,7 +262,7 @@ def test_a_line_without_end_costs_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is too long for grep's memory the log is read once more, with the line cut."""
-    monkeypatch.setattr(logfile, "GREP_BYTES", 24 * 1024 * 1024)
+    monkeypatch.setattr(grep, "MOST_MEMORY_BYTES", 24 * 1024 * 1024)
     path = written(
         tmp_path, FAULT.encode() + b"x" * 60_000_000 + b"\n" + FAULT.replace("3b", "5e").encode()
     )

@@ -21,7 +21,7 @@ from gpuscan.kernellog.keeping import select_lines
 from gpuscan.kernellog.lines import is_gap, parse_lines, parse_numbered_lines
 from gpuscan.kernellog.needles import is_needed
 from gpuscan.kernellog.record import Record
-from gpuscan.live.logfile import _searched
+from gpuscan.live.grep import search_lines
 
 NOW_S = float(timegm((2025, 7, 1, 0, 0, 0)))
 WALL_S = float(timegm((2025, 2, 23, 16, 24, 18)))
@@ -479,7 +479,7 @@ def told(one: Event) -> tuple[Any, ...]:
 def test_what_is_searched_first_is_read_alike(lines: list[bytes]) -> None:
     """A reading of the lines that grep passes on comes to the same events as one of all lines."""
     whole = [told(one) for one in read_events(parse_lines(lines, NOW_S))]
-    rows = list(_searched(lines))
+    rows = list(search_lines(lines))
     assert [told(one) for one in read_events(parse_numbered_lines(rows, NOW_S))] == whole
     value = select_lines(rows, current=False, until_s=NOW_S)
     assert [told(one) for one in read_events(parse_numbered_lines(value.rows, NOW_S))] == whole, (
