@@ -20,6 +20,7 @@ from gpuscan.files import bundled
 from gpuscan.importers.load import opened
 from gpuscan.recording import Recording, save
 
+pytestmark = pytest.mark.system
 RECORDED = {"demo": "demo", "demo-broken": "demo-broken"} | {
     path.stem: str(path) for path in sorted(RECORDINGS.glob("*.gz"))
 }

@@ -362,6 +362,7 @@ def test_closed_streams_change_no_verdict(redirect: str, tmp_path: Path) -> None
     assert start(("judge", "-q", str(tmp_path / "a.json"))).out == done.out
 
 
+@pytest.mark.smoke
 def test_all_streams_closed_and_the_recording_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     assert shell("<&- >&- 2>&-", "collect", str(file)).code == 0

@@ -21,7 +21,6 @@ from gpuscan.importers.load import opened
 from gpuscan.model.outcome import ACTIONS
 from gpuscan.recording import save
 
-pytestmark = pytest.mark.system
 PAGES = {
     path.name: path.read_text("utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -109,6 +108,8 @@ COMMANDS = [
 COMMANDS = [(page, command) for page, command in COMMANDS if not INSTALL.match(command)]
 
 
+@pytest.mark.system
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("page", "command"), COMMANDS, ids=[f"{page}-{command}" for page, command in COMMANDS]
 )
@@ -143,12 +144,14 @@ def test_commands_run(page: str, command: str, folder: Path) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.system
 def test_one_scan_feeds_several_readers_as_shown(folder: Path) -> None:
     (command,) = [command for command in shown("operators.md") if "--report" in command]
     assert ran(command, folder).code in VERDICTS
     assert {"gpuscan.xml", "gpuscan.json"} <= set(os.listdir(folder))
 
 
+@pytest.mark.system
 def test_from_nothing_to_a_working_check(folder: Path) -> None:
     etc = str(folder / "etc" / "checks")
     (module,) = re.findall(r"^```python\n(.*?)^```$", PAGES["checks.md"], re.MULTILINE | re.DOTALL)
@@ -186,6 +189,7 @@ def test_the_output_that_operators_are_shown_is_real() -> None:
     assert block in renderers.find("text")([report], verbosity=0)
 
 
+@pytest.mark.system
 def test_the_stories_of_swaps_are_printed_as_shown() -> None:
     """`GPUSCAN_WRITE_GOLDEN=1 pytest tests/docs -k stories` rewrites the blocks."""
     page, block = (

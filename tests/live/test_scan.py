@@ -22,6 +22,7 @@ OTHERS = 7
 Make = Callable[[Recording], Machine]
 
 
+@pytest.mark.smoke
 def test_eight_healthy_gpus(eight: Machine) -> None:
     done = eight.run()
     assert done.verdict == (0, "pass", True)

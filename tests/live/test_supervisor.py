@@ -133,6 +133,7 @@ def test_init_hangs(eight: Machine) -> None:
     assert set(eight.calls()) == {"nvmlInitWithFlags"}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("hung", [(A, B), "all"], ids=["two", "all"])
 def test_several_gpus_hang(eight: Machine, hung: tuple[str, ...] | str) -> None:
     """After the second one NVML itself counts as stuck, and no third child is sent in."""

@@ -310,6 +310,7 @@ def test_no_line_of_the_text_is_wider_than_mail() -> None:
         ] == []
 
 
+@pytest.mark.sweep
 def test_evidence_forges_nothing() -> None:
     report = broken()
     evil = "\x1b[2J</b>\n## Verdict\n* `pass` [x](http://y) <script>"

@@ -81,6 +81,7 @@ def one(name: str, **more: Any) -> dict[str, Any]:
     return {"test": name} | SMALL[name] | more
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", SMALL)
 def test_a_good_gpu_passes_and_everything_is_freed(
     fake: fake_cuda.Driver, work: Run, name: str
