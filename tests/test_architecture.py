@@ -41,13 +41,9 @@ ORDER = (
 )
 FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used
 PENDING = {  # still to be untangled
-    ("gpuscan.burnin.exercise", "gpuscan.cli.scanning"),
     ("gpuscan.profile.profile", "gpuscan.engine.lens"),
     ("gpuscan.recording.redaction", "gpuscan.burnin.tools.programs"),
     ("gpuscan.recording.redaction", "gpuscan.collectors.vpd"),
-    ("gpuscan.swap.session", "gpuscan.cli.output"),
-    ("gpuscan.swap.session", "gpuscan.cli.scanning"),
-    ("gpuscan.tickets.load", "gpuscan.cli.commands"),
 }
 
 DOOR = re.compile(

@@ -13,10 +13,10 @@ from gpuscan import __version__, collectors
 from gpuscan.burnin.plan import END, START_S, Plan, planned, told, with_tools
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import Before, Load, burn
-from gpuscan.cli.scanning import Machine
 from gpuscan.durations import format_moment
 from gpuscan.engine import judging
 from gpuscan.errors import GpuscanError, UsageError, complain
+from gpuscan.live.machine import ScanOptions
 from gpuscan.live.scanner import Request, Scanner
 from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.model.select import select_gpus
@@ -26,14 +26,16 @@ LEAST_S = 10.0
 AFTER_S = 10.0  # of a deadline that was given: for reading the GPUs once more
 
 
-def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> int:
+def run_burnin(
+    scan: ScanOptions, wish: BurnInOptions, recording: Recording, wanted: judging.Plan
+) -> int:
     """Burn the node's GPUs in, add what was found to their recording; return the signal that cut
     it short, 0 if none did.
     """
     scanned_s, began_s = recording.meta.duration_s or 0.0, time.monotonic()
-    plan = _planned(machine.wish, recording, wanted)
-    if machine.deadline_s is not None:
-        left_s = machine.deadline_s - scanned_s
+    plan = _planned(wish, recording, wanted)
+    if scan.deadline_s is not None:
+        left_s = scan.deadline_s - scanned_s
         plan = plan._replace(
             deadline_s=max(min(plan.deadline_s, left_s - min(AFTER_S, left_s / 4)), 1.0)
         )
@@ -53,11 +55,11 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
         )
     if not plan.steps:
         return 0
-    mark = _mark(plan, recording) if machine.wish.checkpoint else {}
-    before = _before(machine.wish, mark)
+    mark = _mark(plan, recording) if wish.checkpoint else {}
+    before = _before(wish, mark)
     plan = (
         plan._replace(deadline_s=plan.deadline_s - min(before.spent_s, plan.rounds_s))
-        if machine.deadline_s is None
+        if scan.deadline_s is None
         else plan
     )
     complain(_announced(plan, before))
@@ -66,27 +68,25 @@ def run_burnin(machine: Machine, recording: Recording, wanted: judging.Plan) -> 
         began = format_moment(before.began_at)
         resumed = f"its first {done} were done in a call that began {began}"
         recording.meta = recording.meta._replace(resumed=resumed)
-    loads = Load(plan, recording, before, machine.wish.checkpoint, mark)
+    loads = Load(plan, recording, before, wish.checkpoint, mark)
     found, stopped = Scanner(
-        Request(machine.root, machine.driver_root, plan.deadline_s, load=partial(burn, loads))
+        Request(scan.root, scan.driver_root, plan.deadline_s, load=partial(burn, loads))
     ).finish()
     recording.meta = recording.meta._replace(engine=found.meta.engine or {})
-    for reading in found if found.meta.engine is not None else _left_behind(machine.wish):
+    for reading in found if found.meta.engine is not None else _left_behind(wish):
         recording.add(reading)
     if not stopped:
         keys = tuple(collectors.after_load(recording))
-        spent_s = 0.0 if machine.deadline_s is None else scanned_s + time.monotonic() - began_s
-        left_s = max(machine.scan_s() - spent_s, 1.0)
-        anew, stopped = Scanner(
-            Request(machine.root, machine.driver_root, left_s, keys=keys)
-        ).finish()
+        spent_s = 0.0 if scan.deadline_s is None else scanned_s + time.monotonic() - began_s
+        left_s = max(scan.limit_s() - spent_s, 1.0)
+        anew, stopped = Scanner(Request(scan.root, scan.driver_root, left_s, keys=keys)).finish()
         for reading in anew:
             recording.add(reading._replace(phase="after"))
     if stopped:
         recording.meta = recording.meta._replace(ended_by_signal=stopped)
-        if machine.wish.checkpoint:
+        if wish.checkpoint:
             complain(
-                f"gpuscan: {machine.wish.checkpoint} has what was done: run the same command again to go on"
+                f"gpuscan: {wish.checkpoint} has what was done: run the same command again to go on"
             )
     spent_s = round(scanned_s + time.monotonic() - began_s, 3)
     recording.meta = recording.meta._replace(duration_s=spent_s)

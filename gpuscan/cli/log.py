@@ -1,67 +1,58 @@
-"""`gpuscan log`: the command on kernel logs."""
+"""`gpuscan log`: judge a kernel log alone."""
 
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from gpuscan.cli import options as opt
+from gpuscan.cli import parameters as given
+from gpuscan.cli.command import REQUIRED, Declared, argument, choice, command, option
 
 app = typer.Typer()
 
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE|-", help="a kernel log of any shape, also packed; - is standard input"
-    ),
-]
-Boot = Annotated[
-    str,
-    typer.Option(
-        "--boot", metavar="current|all", help="what of it counts: from its last boot on, or all"
-    ),
-]
+LOG: Declared = {
+    "file": (
+        argument(metavar="FILE|-", help="a kernel log, plain or compressed; - is standard input"),
+        REQUIRED,
+    )
+}
+BOOT: Declared = {
+    "boot": (
+        option(
+            "--boot",
+            type_=choice("current", "all"),
+            panel=given.JUDGED,
+            help="current: only from the last boot in the log on",
+        ),
+        "current",
+    )
+}
+EXAMPLES = """
+gpuscan log /var/log/kern.log
+journalctl -k -o json | gpuscan log -
+gpuscan log kern.log.2.gz --boot all --only xid
+"""
 
 
-@app.command()
-def log(
-    file: File,
-    boot: Boot = "current",
-    profile: opt.ProfileName = "auto",
-    settings: opt.Settings = [],  # typer reads the default, nothing changes it  # noqa: B006
-    only: opt.Only = [],  # noqa: B006
-    skip: opt.Skip = [],  # noqa: B006
-    checks: opt.Checks = [],  # noqa: B006
-    node_context: opt.Context = "idle",
-    format_: opt.ReportFormat = "text",
-    output: opt.Output = None,
-    report: opt.Reports = [],  # noqa: B006
-    fail_on: opt.FailOn = "",
-    exit_style: opt.ExitStyle = "full",
-    tried: opt.Tried = [],  # noqa: B006
-    state_dir: opt.StateDir = None,
-    quiet: opt.Quiet = False,
-    verbose: opt.Verbose = 0,
-) -> None:
-    """Judge a kernel log alone: dmesg, journalctl, syslog or /dev/kmsg, plain or packed, of a file
-    or a pipe.
-    """
+@command(
+    app,
+    LOG,
+    given.PROFILE,
+    given.SELECTORS,
+    given.CHECKS,
+    given.NODE_CONTEXT,
+    BOOT,
+    given.OUTPUT,
+    given.TRIED,
+    given.STATE_DIR,
+    examples=EXAMPLES,
+)
+def log(**values: Any) -> int:
+    """Judge a kernel log: dmesg, journalctl, syslog or /dev/kmsg, from a file or a pipe."""
     from gpuscan.live.logfile import LogFile
 
-    with LogFile(file) as source:  # grep begins while the rest is imported
-        from gpuscan.cli import fromlog
-        from gpuscan.cli.output import Shown, report_files
-        from gpuscan.engine.judging import Wanted, busy
-        from gpuscan.state import remembering
+    with LogFile(values["file"]) as file:  # grep starts while the rest is imported
+        from gpuscan.cli import pipeline, sources
+        from gpuscan.cli.options import read_options
 
-        want = Wanted(profile, settings, only, skip, "", checks, busy(node_context))
-        show = Shown(
-            format_,
-            output or "",
-            -1 if quiet else verbose,
-            exit_style,
-            fail_on,
-            report_files(report),
-        )
-        raise typer.Exit(
-            fromlog.log(source, boot, want, show, remembering.memory(state_dir or "", tried))
-        )
+        source = sources.kernel_log(file, current_boot=values["boot"] == "current")
+        return pipeline.run([source], read_options(values))

@@ -1,85 +1,183 @@
-"""`gpuscan profile`: the commands on profiles."""
+"""`gpuscan profile`: list, show, validate, compare and capture profiles."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gpuscan.cli.options import Deadline, DriverRoot, Force, Format, Level, Output, Root, Settings
-from gpuscan.errors import UsageError
+from gpuscan.cli import parameters as given
+from gpuscan.cli.command import GROUP, REQUIRED, Declared, Group, argument, command, option
+from gpuscan.errors import GpuscanError, UsageError, complain
 
-app = typer.Typer(help="List, show, validate, compare and capture profiles.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from gpuscan.burnin.request import BurnInOptions
+    from gpuscan.live.machine import ScanOptions
+    from gpuscan.model import Node
+    from gpuscan.recording import Recording
+
+profile = typer.Typer(
+    cls=Group, help="List, show, validate, compare and capture profiles.", **GROUP
+)
+
+NAME = argument(metavar="NAME|FILE")
+GOOD_NODES: Declared = {
+    "recordings": (
+        option(
+            "--from",
+            type_=list[str],
+            panel=given.INPUT,
+            metavar="RECORDING",
+            help="recordings of good nodes (one, or three and more) instead of this machine",
+        ),
+        [],
+    )
+}
 
 
-@app.command("list")
-def profile_list(format_: Format = "text") -> None:
-    """List the profiles that a name can mean."""
+@command(profile, given.FORMAT, name="list", examples="gpuscan profile list")
+def list_profiles(format_: str) -> None:
+    """List the profiles that can be named."""
     from gpuscan.cli.output import write
     from gpuscan.profile import listing
 
     write(listing.render_list(format_), "")
 
 
-@app.command("show")
-def profile_show(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE")],
-    settings: Settings = [],  # noqa: B006
-    format_: Format = "text",
-) -> None:
-    """Show a profile with its parents' values, as it is judged by."""
+@command(
+    profile,
+    {"name": (NAME, REQUIRED), "settings": given.PROFILE["settings"]},
+    given.FORMAT,
+    name="show",
+    examples="gpuscan profile show h100-8x --set gpu.count=4",
+)
+def show_profile(name: str, settings: Sequence[str], format_: str) -> None:
+    """Show a profile with everything that it inherits."""
     from gpuscan.cli.output import write
     from gpuscan.profile import listing
 
     write(listing.render_profile(name, settings, format_), "")
 
 
-@app.command("validate")
-def profile_validate(names: Annotated[list[str], typer.Argument(metavar="NAME|FILE...")]) -> None:
-    """Tell every mistake in profiles as file:line:column; exit 2 where there is one."""
-    from gpuscan.cli import commands
+@command(
+    profile,
+    {"names": (argument(list[str], metavar="NAME|FILE..."), REQUIRED)},
+    name="validate",
+    examples="gpuscan profile validate site.yaml",
+)
+def validate_profiles(names: Sequence[str]) -> int:
+    """Check profiles and report every mistake as file:line:column.
 
-    raise typer.Exit(commands.validate(names))
+    The exit code is 2 if there is one.
+    """
+    from gpuscan import profile as profiles
+    from gpuscan.cli.output import write
+    from gpuscan.engine import judging
+
+    code = 0
+    checks = judging.all_checks()
+    for name in names:
+        try:
+            judging.refuse_unknown_checks(profiles.load(name), checks)
+            write(f"{name}: valid\n", "")
+        except GpuscanError as error:
+            code = 2
+            complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
+    return code
 
 
-@app.command("diff")
-def profile_diff(
-    first: Annotated[str, typer.Argument(metavar="NAME|FILE")],
-    second: Annotated[str, typer.Argument(metavar="NAME|FILE")],
-    format_: Format = "text",
-) -> None:
-    """Tell in which expectations two profiles differ."""
+@command(
+    profile,
+    {"first": (NAME, REQUIRED), "second": (NAME, REQUIRED)},
+    given.FORMAT,
+    name="diff",
+    examples="gpuscan profile diff h100-8x site.yaml",
+)
+def compare_profiles(first: str, second: str, format_: str) -> None:
+    """Show the expectations in which two profiles differ."""
     from gpuscan.cli.output import write
     from gpuscan.profile import listing
 
     write(listing.render_difference(first, second, format_), "")
 
 
-@app.command("capture")
-def profile_capture(
-    recordings: Annotated[
-        list[str],
-        typer.Option("--from", metavar="RECORDING", help="of good nodes: one, or three and more"),
-    ] = [],  # noqa: B006
-    output: Output = None,
-    root: Root = "/",
-    driver_root: DriverRoot = None,
-    deadline: Deadline = None,
-    level: Level = "passive",
-    force: Force = False,
-) -> None:
-    """Write the profile of this node, or of recordings, that are known to be good; with a level,
-    its speeds' floors, too.
-    """
-    from gpuscan.burnin.request import parse_options
-    from gpuscan.cli import commands
-    from gpuscan.cli.scanning import Machine
+@command(
+    profile,
+    GOOD_NODES,
+    given.SCAN,
+    given.LEVEL,
+    given.FORCE,
+    given.FILE_OUTPUT,
+    name="capture",
+    examples="gpuscan profile capture --output site.yaml\n"
+    "gpuscan profile capture --level quick --output site.yaml\n"
+    "gpuscan profile capture --from a.json.gz --from b.json.gz --from c.json.gz",
+)
+def capture(recordings: Sequence[str], output: str | None, **values: Any) -> None:
+    """Write a profile from this node, or from recordings, known to be good.
 
-    if recordings and level != "passive":
+    With --level, it includes performance floors.
+    """
+    from gpuscan.cli.options import read_burn_in_options, read_scan_options
+    from gpuscan.cli.output import check_writable, write
+    from gpuscan.importers.load import opened
+    from gpuscan.profile.capture import capture_profile
+
+    if recordings and values["level"] != "passive":
         raise UsageError(
-            f"--level {level} exercises this machine's GPUs, and --from names recordings: leave one of them out"
+            f"--level {values['level']} cannot be combined with --from: it needs this machine's GPUs"
         )
-    wish = parse_options(level, "", "", force=force)
-    raise typer.Exit(
-        commands.capture(
-            recordings, Machine(None, root, driver_root or "", deadline, wish=wish), output or ""
-        )
+    burn_in = read_burn_in_options(values)
+    if output and output != "-":
+        check_writable(output)
+    if recordings:
+        nodes = [_good_node(file, opened(file)) for file in recordings]
+    else:
+        nodes = [_scan_good_node(read_scan_options(values), burn_in)]
+    write(capture_profile(nodes), output or "")
+
+
+def _scan_good_node(scan: "ScanOptions", burn_in: "BurnInOptions") -> "Node":
+    """Return this node, exercised if the level asks for it."""
+    from gpuscan.cli.pipeline import PASSIVE
+    from gpuscan.live.machine import scan_machine
+
+    recording, signal = scan_machine(scan)
+    if burn_in.level != PASSIVE and not signal:
+        from gpuscan.burnin.exercise import run_burnin
+        from gpuscan.engine.judging import Wanted, prepare
+        from gpuscan.profile.capture import capture_profile
+
+        capture_profile(
+            [_good_node("this node", recording)]
+        )  # refuses now, before minutes are spent
+        signal = run_burnin(scan, burn_in, recording, prepare(Wanted()))
+    if signal:
+        raise UsageError("interrupted: no profile written")
+    return _good_node("this node", recording)
+
+
+def _good_node(name: str, recording: "Recording") -> "Node":
+    """Return the node of a recording; raises UsageError where it fails a check, or one could not
+    be judged: a profile is a promise about good nodes.
+    """
+    from gpuscan import collectors
+    from gpuscan import profile as profiles
+    from gpuscan.engine import judging
+    from gpuscan.engine.verdict import Case, judge
+    from gpuscan.model.outcome import Status
+
+    node = collectors.node(recording)
+    chosen, _ = profiles.choose(node)
+    report = judge(Case(node, chosen._replace(vouches=True), judging.all_checks()))
+    wrong = [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+    if not wrong:
+        return node
+    first = wrong[0]
+    message = first.findings[0].message if first.findings else first.reason
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    level = f" --level {recording.meta.level}" if recording.meta.level is not None else ""
+    raise UsageError(
+        f"{name} does not pass profile {chosen.name}, so it cannot be used as a reference:"
+        f" {first.check} on {first.subject}: {message}{more};"
+        f" see gpuscan run --profile {chosen.name}{level}"
     )

@@ -34,7 +34,7 @@ SIGNALS = "128+n: ended by signal n, after a partial report marked incomplete."
 MOST_SIGNALS = 64
 
 
-def listed(checks: Sequence[Check], format_: str) -> str:
+def render_checks(checks: Sequence[Check], format_: str) -> str:
     """Return all checks: id, action, title."""
     if format_ == "json":
         return json.dumps([_row(one) for one in checks], indent=1) + "\n"
@@ -61,7 +61,7 @@ def _row(one: Check) -> dict[str, Any]:
     }
 
 
-def found(checks: Sequence[Check], name: str) -> Check:
+def find_check(checks: Sequence[Check], name: str) -> Check:
     """Return the check of an id or alias; raises UsageError with near misses."""
     for one in checks:
         if name in (one.id, *one.mark.aliases):
@@ -71,7 +71,7 @@ def found(checks: Sequence[Check], name: str) -> Check:
     )
 
 
-def shown(one: Check, format_: str) -> str:
+def render_check(one: Check, format_: str) -> str:
     """Return all that is known of one check."""
     row = ACTIONS[one.mark.action]
     if format_ == "json":
@@ -105,7 +105,7 @@ def shown(one: Check, format_: str) -> str:
     return "\n".join([*lines, f"file      {one.file}"]) + "\n"
 
 
-def exits(code: str, format_: str) -> str:
+def render_exit_codes(code: str, format_: str) -> str:
     """Return what an exit code means, or all of them; raises UsageError for one that gpuscan never
     gives.
     """

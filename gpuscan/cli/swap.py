@@ -1,190 +1,117 @@
-"""`gpuscan diff` and `gpuscan swap`: the commands on swaps."""
+"""`gpuscan swap`: change a part; hold the node before, prove it after."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 
-from gpuscan.cli import options as opt
-from gpuscan.errors import UsageError
+from gpuscan.cli import parameters as given
+from gpuscan.cli.command import GROUP, Declared, Group, choice, command, option
+from gpuscan.model.outcome import LEVELS
 
-LOOKS: Any = {"no_args_is_help": True, "pretty_exceptions_enable": False, "rich_markup_mode": None}
-app = typer.Typer()
-swap = typer.Typer(help="Change a part: hold the node before, prove it after.", **LOOKS)
+swap = typer.Typer(cls=Group, help="Change a part: hold the node before, prove it after.", **GROUP)
 
-Before = Annotated[str, typer.Argument(metavar="BEFORE", help="the recording from before the swap")]
-After = Annotated[str, typer.Argument(metavar="AFTER", help="the recording from after it")]
-Expect = Annotated[
-    list[str],
-    typer.Option(
-        "--expect",
-        metavar="PART",
-        help="gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray, or none",
+ASKED: Declared = {
+    "ticket": (
+        option(
+            "--ticket",
+            panel=given.SWAP_PANEL,
+            metavar="T",
+            refuse_blank=False,
+            help="the ticket of this work [required]",
+        ),
+        "",
     ),
-]
-KnownBad = Annotated[
-    str | None,
-    typer.Option(
-        "--known-bad",
-        metavar="FILE",
-        help="serials of bad parts, one a line",
-        callback=opt.given("--known-bad"),
-    ),
-]
-ExpectedParts = Annotated[
-    str | None,
-    typer.Option(
-        "--expected-parts",
-        metavar="FILE",
-        help="YAML or JSON: the serial in each slot",
-        callback=opt.given("--expected-parts"),
-    ),
-]
-Firmware = Annotated[
-    str | None,
-    typer.Option(
-        "--firmware-inventory",
-        metavar="FILE",
-        help="the BMC's Redfish FirmwareInventory as JSON",
-        callback=opt.given("--firmware-inventory"),
-    ),
-]
-
-
-@app.command()
-def diff(
-    before: Before,
-    after: After,
-    expect: Expect = [],  # typer reads the default, nothing changes it  # noqa: B006
-    known_bad: KnownBad = None,
-    expected_parts: ExpectedParts = None,
-    firmware_inventory: Firmware = None,
-    profile: opt.ProfileName = "auto",
-    settings: opt.Settings = [],  # noqa: B006
-    only: opt.Only = [],  # noqa: B006
-    skip: opt.Skip = [],  # noqa: B006
-    checks: opt.Checks = [],  # noqa: B006
-    node_context: opt.Context = "idle",
-    format_: opt.ReportFormat = "text",
-    output: opt.Output = None,
-    report: opt.Reports = [],  # noqa: B006
-    fail_on: opt.FailOn = "",
-    exit_style: opt.ExitStyle = "full",
-    quiet: opt.Quiet = False,
-    verbose: opt.Verbose = 0,
-) -> None:
-    """Judge a node after a swap beside its recording from before: the right part changed, it fits,
-    the fault is gone.
-    """
-    from gpuscan.cli import commands
-    from gpuscan.cli.output import Shown, report_files
-    from gpuscan.engine.judging import Wanted, busy
-    from gpuscan.swap.compare import SwapOptions
-
-    want = Wanted(profile, settings, only, skip, "", checks, busy(node_context))
-    wish = SwapOptions(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
-    show = Shown(
-        format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report)
-    )
-    raise typer.Exit(commands.diff(before, after, want, wish, show))
-
-
-@swap.command()
-def begin(
-    ticket: Annotated[
-        str, typer.Option("--ticket", metavar="T", help="what the work is known by")
-    ] = "",
-    part: Annotated[
-        list[str],
-        typer.Option(
+    "part": (
+        option(
             "--part",
+            type_=list[str],
+            panel=given.SWAP_PANEL,
             metavar="PART",
-            help="gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray",
+            help="a part to change: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray"
+            " [required]",
         ),
-    ] = [],  # noqa: B006
-    bug_report: Annotated[
-        str,
-        typer.Option(
+        [],
+    ),
+    "bug_report": (
+        option(
             "--bug-report",
+            panel=given.OUTPUT_PANEL,
             metavar="D",
-            help="how long nvidia-bug-report.sh may take; 0: it is not run",
+            refuse_blank=False,
+            help="time limit for nvidia-bug-report.sh (0: do not run it)",
         ),
-    ] = "2m",
-    profile: opt.ProfileName = "auto",
-    settings: opt.Settings = [],  # noqa: B006
-    node_context: opt.Context = "idle",
-    root: opt.Root = "/",
-    driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = None,
-    state_dir: opt.StateDir = None,
-    format_: opt.Format = "text",
-) -> None:
-    """Record the node, keep the evidence, tell what to pull, and hold the node until the swap is
-    proven.
-    """
-    from gpuscan.cli.scanning import Machine
-    from gpuscan.durations import parse_duration
-    from gpuscan.engine.judging import Wanted, busy
-    from gpuscan.state import place, remembering
-    from gpuscan.swap import session as swapping
-
-    bug_report_s = parse_duration(bug_report)
-    if bug_report_s is None:
-        raise UsageError(f"--bug-report {bug_report}: write a duration as 90s or 5m, or 0")
-    want = Wanted(profile, settings, busy=busy(node_context))
-    machine = Machine(None, root, driver_root or "", deadline, cables=True)
-    asked = swapping.Asked(ticket, part, bug_report_s, format_)
-    raise typer.Exit(
-        swapping.begin(
-            machine, want, remembering.memory(place.state_dir(state_dir or ""), ()), asked
-        )
+        "2m",
+    ),
+}
+SWAP_LEVEL: Declared = {
+    "level": (
+        option(
+            "--level",
+            type_=choice(*LEVELS) | None,
+            panel=given.BURN_IN_PANEL,
+            help="how hard to test (default: quick if the extra `burnin` is installed, else"
+            " passive)",
+        ),
+        None,
     )
+}
+BEGIN_EXAMPLES = """
+gpuscan swap begin --ticket 4711 --part gpu:SXM6
+"""
+VERIFY_EXAMPLES = """
+gpuscan swap verify
+gpuscan swap verify --settle 5m --level medium
+gpuscan swap verify --expect gpu:SXM6 --known-bad bad-serials.txt
+"""
 
 
-@swap.command()
-def verify(
-    expect: Expect = [],  # noqa: B006
-    known_bad: KnownBad = None,
-    expected_parts: ExpectedParts = None,
-    firmware_inventory: Firmware = None,
-    settle: opt.Settle = "",
-    tried: opt.Tried = [],  # noqa: B006
-    profile: opt.ProfileName = "auto",
-    settings: opt.Settings = [],  # noqa: B006
-    checks: opt.Checks = [],  # noqa: B006
-    node_context: opt.Context = "idle",
-    root: opt.Root = "/",
-    driver_root: opt.DriverRoot = None,
-    deadline: opt.Deadline = None,
-    level: opt.Level = "",
-    force: opt.Force = False,
-    state_dir: opt.StateDir = None,
-    format_: opt.ReportFormat = "text",
-    output: opt.Output = None,
-    report: opt.Reports = [],  # noqa: B006
-    fail_on: opt.FailOn = "",
-    exit_style: opt.ExitStyle = "full",
-    quiet: opt.Quiet = False,
-    verbose: opt.Verbose = 0,
-) -> None:
-    """Judge the node beside what it was when the swap began, and exercise its GPUs; only a pass
-    lifts the hold.
-
-    The level is quick where the burn-in is installed (extra `burnin`), else passive.
+@command(
+    swap,
+    ASKED,
+    given.PROFILE,
+    given.NODE_CONTEXT,
+    given.SCAN,
+    given.FORMAT,
+    given.STATE_DIR,
+    examples=BEGIN_EXAMPLES,
+)
+def begin(ticket: str, part: Sequence[str], bug_report: str, **values: Any) -> None:
+    """Record the node, save the evidence, print which part to pull, and hold the node until
+    `swap verify` passes.
     """
-    from gpuscan.burnin.request import default_swap_level, parse_options
-    from gpuscan.cli.output import Shown, report_files
-    from gpuscan.cli.scanning import Machine
-    from gpuscan.engine.judging import Wanted, busy
-    from gpuscan.state import place, remembering
-    from gpuscan.swap import session as swapping
-    from gpuscan.swap.compare import SwapOptions
+    from gpuscan.cli.options import read_duration, read_options
+    from gpuscan.cli.output import write
+    from gpuscan.swap import session
 
-    want = Wanted(profile, settings, checks=checks, busy=busy(node_context))
-    wish = SwapOptions(expect, known_bad or "", expected_parts or "", firmware_inventory or "")
-    show = Shown(
-        format_, output or "", -1 if quiet else verbose, exit_style, fail_on, report_files(report)
-    )
-    load = parse_options(level or default_swap_level(), "", "", force=force, busy=want.busy)
-    machine = Machine(None, root, driver_root or "", deadline, cables=True, wish=load)
-    memory = remembering.memory(place.state_dir(state_dir or ""), tried, settle)
-    raise typer.Exit(swapping.verify(machine, want, memory, wish, show))
+    bug_report_s = read_duration("--bug-report", bug_report, "90s or 5m, or 0")
+    options = read_options({**values, "cables": True})
+    asked = session.Asked(ticket, part, bug_report_s, values["format_"])
+    write(session.begin(options.scan, options.selection, options.history, asked), "")
+
+
+@command(
+    swap,
+    given.SWAP_EXPECTATIONS,
+    given.PROFILE,
+    given.CHECKS,
+    given.NODE_CONTEXT,
+    given.SCAN,
+    SWAP_LEVEL,
+    given.FORCE,
+    given.OUTPUT,
+    given.SETTLE,
+    given.TRIED,
+    given.STATE_DIR,
+    examples=VERIFY_EXAMPLES,
+)
+def verify(**values: Any) -> int:
+    """Judge the node against what it was before the swap, and exercise its GPUs.
+
+    Only a pass lifts the hold.
+    """
+    from gpuscan.cli import pipeline, sources
+    from gpuscan.cli.options import read_options, read_swap_options
+
+    source = sources.swap_verification(read_swap_options(values))
+    return pipeline.run([source], read_options({**values, "cables": True}))

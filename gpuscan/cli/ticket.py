@@ -1,71 +1,72 @@
 """`gpuscan ticket`: what an RMA needs, from a report."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from gpuscan.cli.options import Output, given, one_of
+from gpuscan.cli import parameters as given
+from gpuscan.cli.command import Declared, argument, choice, command, option
 
 if TYPE_CHECKING:
     from gpuscan.tickets.ticket import TicketInput
 
 app = typer.Typer()
 
-
-@app.command()
-def ticket(
-    report: Annotated[
-        str,
-        typer.Argument(
+ASKED: Declared = {
+    "report": (
+        argument(
             metavar="[REPORT]",
-            help="what gpuscan run --format json printed, an evidence folder, or -",
+            help="a report written with --format json, an evidence folder, or - for standard"
+            " input; without it the newest failing run of the archive",
         ),
-    ] = "",
-    gpu: Annotated[
-        str | None,
-        typer.Option(
+        "",
+    ),
+    "gpu": (
+        option(
             "--gpu",
-            metavar="SLOT",
-            help="the part: slot, address, UUID, serial, index",
-            callback=given("--gpu"),
+            type_=str | None,
+            panel=given.JUDGED,
+            metavar="PART",
+            help="the part: slot, address, UUID, serial number or index"
+            " (default: the one that needs most)",
         ),
-    ] = None,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format", help="text, markdown, json", callback=one_of("text", "markdown", "json")
-        ),
-    ] = "text",
-    output: Output = None,
-    state_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--state-dir", metavar="DIR", help="where the archive is", callback=given("--state-dir")
-        ),
-    ] = None,
+        None,
+    ),
+}
+FORMAT: Declared = {
+    "format_": (
+        option("--format", type_=choice("text", "markdown", "json"), panel=given.OUTPUT_PANEL),
+        "text",
+    )
+}
+EXAMPLES = """
+gpuscan ticket report.json --gpu SXM6
+gpuscan ticket --format markdown --output ticket.md
+"""
+
+
+@command(app, ASKED, FORMAT, given.FILE_OUTPUT, given.STATE_DIR, examples=EXAMPLES)
+def ticket(
+    report: str, gpu: str | None, format_: str, output: str | None, state_dir: str | None
 ) -> None:
-    """Write what an RMA needs: serials, evidence, timeline, NVIDIA's policy; by default for the
-    part that needs most.
-    """
+    """Write an RMA ticket for a failed part: serials, evidence, timeline and NVIDIA's policy."""
     from gpuscan.cli.output import write
     from gpuscan.tickets.load import load_input
     from gpuscan.tickets.ticket import build_ticket, render_ticket
 
-    source = load_input(report, gpu or "") if report else newest_failing(state_dir or "")
+    source = load_input(report, gpu or "") if report else load_newest_failure(state_dir or "")
     write(render_ticket(build_ticket(source, gpu or ""), format_), output or "")
 
 
-def newest_failing(state_dir: str) -> "TicketInput":
-    """Return the newest archived failing run of any machine, with its timeline; it says on
-    standard error which that is.
+def load_newest_failure(state_dir: str) -> "TicketInput":
+    """Return the newest failing run in the archive, with its timeline, and name it on standard
+    error.
     """
     from gpuscan.errors import complain
     from gpuscan.state import timeline
     from gpuscan.tickets.ticket import TicketInput
 
     document, rows = timeline.find_newest_failing(state_dir)
-    run, host = document["run"], document["host"]
-    complain(
-        f"gpuscan: the newest failing run: {host.get('hostname') or 'a machine without a name'}, {run.get('started_at')}"
-    )
+    host = document["host"].get("hostname") or "a machine without a host name"
+    complain(f"gpuscan: newest failing run: {host}, {document['run'].get('started_at')}")
     return TicketInput(document, rows, timeline.find_holders(document))

@@ -3,25 +3,21 @@ right one is back.
 """
 
 import os
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import collectors
-from gpuscan.cli import output, scanning
-from gpuscan.cli.output import Shown
-from gpuscan.cli.scanning import Machine
 from gpuscan.engine import hold, judging
 from gpuscan.engine.blame import Target
 from gpuscan.engine.judging import Wanted
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError, UsageError, complain
+from gpuscan.live.machine import ScanOptions, scan_machine
 from gpuscan.model import Held, Node
-from gpuscan.model.outcome import FAILED, Action, Result, Status
+from gpuscan.model.outcome import FAILED, LEVELS, Action, Result, Status
 from gpuscan.recording import Recording, load
-from gpuscan.state import remembering
+from gpuscan.state.access import HistoryOptions, load_history
 from gpuscan.state.place import StateError
-from gpuscan.state.remembering import Memory
 from gpuscan.state.store import Store, proves
 from gpuscan.swap.compare import SwapOptions, compare_recordings
 from gpuscan.swap.expect import PART, parse_expectations
@@ -43,9 +39,9 @@ class Asked(NamedTuple):
     format: str
 
 
-def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
-    """Record the node, keep the evidence, say what to pull and hold it; returns 0 once all of that
-    is done.
+def begin(scan: ScanOptions, want: Wanted, history: HistoryOptions, asked: Asked) -> str:
+    """Record the node, save the evidence and hold the node; return the worksheet that says which
+    part to pull.
     """
     if not asked.ticket.strip() or not asked.parts:
         raise UsageError(
@@ -53,12 +49,12 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
         )
     expected = parse_expectations(asked.parts, PART)
     plan = judging.prepare(want)
-    recording, stopped = scanning.scan(machine, want)
+    recording, stopped = scan_machine(scan)
     if stopped:
         raise UsageError(
             "swap begin: the scan was ended by a signal: nothing is recorded, and nothing is held"
         )
-    store = _store(recording, memory)
+    store = need_store(load_history(recording, history, own=True))
     _refuse_second(store, asked.ticket)
     report = judging.judged(recording, "", plan)
     recording.meta = recording.meta._replace(**judging.provenance(recording, plan))
@@ -72,7 +68,7 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror or error}: the swap is not begun") from None
     place = evidence.collect(
-        recording, report, folder, bug_report_s=asked.bug_report_s, root=machine.root
+        recording, report, folder, bug_report_s=asked.bug_report_s, root=scan.root
     )
     swap = {
         "ticket": asked.ticket,
@@ -90,14 +86,13 @@ def begin(machine: Machine, want: Wanted, memory: Memory, asked: Asked) -> int:
         ) from None
     for trouble in dict.fromkeys(store.troubles):
         complain(f"gpuscan: {trouble}")
-    output.write(render_worksheet(asked.ticket, report, pulled, place, asked.format), "")
-    return 0
+    return render_worksheet(asked.ticket, report, pulled, place, asked.format)
 
 
-def _store(recording: Recording, memory: Memory) -> Store:
-    store = remembering.told(recording, memory, own=True)
+def need_store(store: Store | None) -> Store:
+    """Return the store; raises UsageError where the command has none."""
     if store is None:
-        raise UsageError("swap needs the state: --no-history does not go with it")
+        raise UsageError("swap needs the saved state: leave --no-history out")
     return store
 
 
@@ -116,48 +111,7 @@ def _reason(one: PartToPull, ticket: str, report: Report, node: Node) -> Held:
     return hold.reason(target, hold.SWAP, f"swap {ticket} was begun", action, report.run, node)
 
 
-def verify(machine: Machine, want: Wanted, memory: Memory, wish: SwapOptions, show: Shown) -> int:
-    """Judge the node beside what it was before the swap; only a pass lifts the hold and ends the
-    swap.
-    """
-    output.refuse_unusable(show)
-    plan = judging.prepare(want)
-    ends_s = time.monotonic() + memory.settle_s
-    while True:
-        recording, stopped = scanning.scan(machine, want)
-        store = _store_hidden(recording, memory)
-        report = _proven(store, recording, plan, wish)
-        if stopped or report.exit_code == 0 or time.monotonic() >= ends_s:
-            break
-        machine = machine._replace(scanner=None)
-        time.sleep(min(scanning.SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
-    if machine.wish.level != scanning.PASSIVE.level and not stopped:
-        from gpuscan.burnin.exercise import run_burnin
-
-        stopped = run_burnin(machine, recording, plan)
-        report = _proven(store, recording, plan, wish)
-    swap = store.swap()
-    named = [word.partition("=")[0] for word in wish.expected or (swap["parts"] if swap else ())]
-    report = store.verified(report, named, collectors.node(recording))
-    try:
-        code = output.tell([report], show)
-    finally:  # a reader that went away must not cost the hold
-        remembering.stored(store, report, "live", memory)
-    return 128 + stopped if stopped else code
-
-
-def _store_hidden(recording: Recording, memory: Memory) -> Store:
-    """Tell the recording its past without the hold: whether that goes is what this judgement is
-    for.
-    """
-    from gpuscan.state.rows import whose
-
-    store = Store(memory.folder, whose(recording), own=True)
-    store.tell(recording, memory.tried, hold=False)
-    return store
-
-
-def _proven(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOptions) -> Report:
+def prove(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOptions) -> Report:
     """Return the judgement beside the recording of `swap begin`, else of the last boot before,
     else by the list of parts.
     """
@@ -169,6 +123,14 @@ def _proven(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOp
     report = compare_recordings(before, recording, plan, wish, (name, "this node"))
     report = report._replace(run={**report.run, "recording": None})
     return report._replace(notes=(*report.notes, *_follow_ups(report, swap)))
+
+
+def release(store: Store, report: Report, recording: Recording, options: SwapOptions) -> Report:
+    """Return the report with what becomes of the hold: a pass lifts it and ends the swap."""
+    swap = store.swap()
+    expected = options.expected or (swap["parts"] if swap else ())
+    changed = [part.partition("=")[0] for part in expected]
+    return store.verified(report, changed, collectors.node(recording))
 
 
 def _before(store: Store, swap: dict[str, Any] | None) -> tuple[Recording | None, str]:
@@ -192,7 +154,7 @@ def _unproven(report: Report) -> Report:
 
 def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
     """Say what is left to be done by people, and what this judgement did not do."""
-    passive = report.run["level"] == scanning.PASSIVE.level
+    passive = report.run["level"] == LEVELS[0]
     told = [
         "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before the node takes long jobs"
     ]

@@ -16,8 +16,8 @@ from building import module
 from paths import RECORDINGS
 from program import Call, environment, program, start
 
-from gpuscan import __version__
-from gpuscan.cli import commands
+from gpuscan import __version__, files
+from gpuscan.cli.schema import SCHEMAS
 from gpuscan.importers.load import opened
 from gpuscan.recording import Reading, Recording, load, save
 
@@ -60,8 +60,11 @@ def test_help(command: str, call: Call) -> None:
 
 
 MISTAKES = {
-    "command": (["rnu"], "Did you mean 'run'?"),
-    "no such command": (["frobnicate"], "No such command 'frobnicate'"),
+    "command": (["rnu"], "no such command: gpuscan rnu; did you mean run?"),
+    "no such command": (
+        ["frobnicate"],
+        "no such command: gpuscan frobnicate; known commands: checks, clear, ",
+    ),
     "option": (["run", "--replay", "demo", "--profiel", "x"], "--profile"),
     "value": (["run", "--replay", "demo", "--deadline", "soon"], "'soon' is not a valid float"),
     "deadline": (["run", "--replay", "demo", "--deadline", "0"], "0.0 is not in the range"),
@@ -92,13 +95,16 @@ MISTAKES = {
     ),
     "format": (
         ["run", "--replay", "demo", "--format", "jsno"],
-        "unknown format 'jsno': did you mean json",
+        "Invalid value for '--format': 'jsno' is not one of 'text', 'json', 'junit', 'junit-full'.",
     ),
     "exit style": (
         ["run", "--replay", "demo", "--exit-style", "nagois"],
-        "unknown exit style 'nagois': did you mean nagios",
+        "Invalid value for '--exit-style': 'nagois' is not one of 'full', 'simple', 'nagios', 'npd'.",
     ),
-    "fail on": (["run", "--replay", "demo", "--fail-on", "unknown"], "only 'warn' can be given"),
+    "fail on": (
+        ["run", "--replay", "demo", "--fail-on", "unknown"],
+        "Invalid value for '--fail-on': 'unknown' is not one of 'warn'.",
+    ),
     "cards": (
         ["run", "--replay", "demo", "--gpus", "SXM9"],
         "--gpus SXM9: no such GPU; did you mean SXM",
@@ -112,24 +118,24 @@ MISTAKES = {
     "no file": (["judge"], "Missing argument"),
     "output": (
         ["run", "--replay", "demo", "--output", "/no/such/out"],
-        "/no/such/out: there is no folder /no/such",
+        "/no/such/out: cannot be written: there is no folder /no/such; create it first",
     ),
-    "schema": (["schema", "reprot"], "no schema 'reprot': did you mean report"),
+    "schema": (["schema", "reprot"], "'reprot' is not one of 'report', 'profile', 'recording'."),
     "info format": (
         ["info", "--replay", "demo", "--format", "cvs"],
-        "unknown format 'cvs': did you mean csv",
+        "'cvs' is not one of 'text', 'json', 'csv'.",
     ),
     "doctor format": (
         ["doctor", "--format", "junit"],
-        "unknown format 'junit': known formats: json, text",
+        "'junit' is not one of 'text', 'json'.",
     ),
     "checks format": (
         ["checks", "list", "--format", "jsno"],
-        "unknown format 'jsno': did you mean json",
+        "'jsno' is not one of 'text', 'json'.",
     ),
     "report": (
         ["run", "--replay", "demo", "--report", "junit"],
-        "--report junit: write it as FORMAT=FILE",
+        "--report junit: write FORMAT=FILE, e.g. --report junit=gpuscan.xml",
     ),
     "report format": (
         ["run", "--replay", "demo", "--report", "junti=a.xml"],
@@ -137,15 +143,15 @@ MISTAKES = {
     ),
     "report file": (
         ["run", "--replay", "demo", "--report", "json=/no/such/out"],
-        "/no/such/out: there is no folder /no/such",
+        "/no/such/out: cannot be written: there is no folder /no/such; create it first",
     ),
     "context": (
         ["run", "--replay", "demo", "--context", "bussy"],
-        "--context bussy: a node is idle (drained) or busy",
+        "Invalid value for '--context': 'bussy' is not one of 'idle', 'busy'.",
     ),
     "deadline that is no number": (
         ["run", "--replay", "demo", "--deadline", "nan"],
-        "--deadline nan: write a number of seconds",
+        "--deadline nan: not a number of seconds",
     ),
     "endless deadline": (
         ["run", "--replay", "demo", "--deadline", "inf"],
@@ -155,19 +161,19 @@ MISTAKES = {
     "deadline before now": (["info", "--deadline", "-1"], "-1.0 is not in the range"),
     "record of a replay": (
         ["run", "--replay", "demo", "--record", "x"],
-        "--record goes with a scan of this machine",
+        "--record cannot be combined with --replay",
     ),
     "capture of recordings under load": (
         ["profile", "capture", "--from", "demo", "--level", "quick"],
-        "leave one of them out",
+        "--level quick cannot be combined with --from",
     ),
     "root of a replay": (
         ["run", "--replay", "demo", "--root", "/tmp"],
-        "--root goes with a scan of this machine",
+        "--root cannot be combined with --replay",
     ),
     "driver root of a replay": (
         ["run", "--replay", "demo", "--driver-root", "/tmp"],
-        "--driver-root goes with a scan of this machine",
+        "--driver-root cannot be combined with --replay",
     ),
     "vbios": (
         ["run", "--replay", "demo", "--set", "gpu.vbios=nonsense"],
@@ -218,7 +224,7 @@ def test_an_option_that_was_given_nothing_is_no_option_left_out(
         assert (done.code, done.out) == (2, "")
         assert (
             done.err
-            == f"gpuscan: {flag} was given nothing: is a variable unset? Leave the option out, or name something\n"
+            == f"gpuscan: {flag} is empty (an unset shell variable?): give a value or leave the option out\n"
         )
 
 
@@ -377,7 +383,7 @@ def test_a_recording_cannot_point_at_a_file(tmp_path: Path, call: Call) -> None:
     )
 
 
-@pytest.mark.parametrize("name", commands.SCHEMAS)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_printed(name: str, call: Call) -> None:
     assert json.loads(call("schema", name).out)["$id"] == f"urn:gpuscan:schema:{name}:1"
 
@@ -391,7 +397,7 @@ def test_output_is_written_whole_and_leaves_stdout_empty(tmp_path: Path, call: C
     assert os.listdir(tmp_path) == ["out.json"]
     done = call("run", "--replay", "demo", "--output", str(tmp_path))
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"gpuscan: {tmp_path}: cannot be written: Is a directory\n"
+    assert done.err == f"gpuscan: {tmp_path}: cannot be written: is a folder; name a file in it\n"
     assert call("run", "--replay", "demo", "--output", "-").out.endswith(
         "This node may go to work.\n"
     )
@@ -478,12 +484,12 @@ def test_a_check_that_crashes_has_its_traceback_in_json_only(tmp_path: Path, cal
 def test_our_own_failures_exit_with_one_and_ask_for_a_report(
     monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
-    monkeypatch.setattr(commands, "SCHEMAS", None)  # as broken as a program can be
+    monkeypatch.setattr(files, "schema_text", None)  # as broken as a program can be
     done = call("schema", "report")
     assert (done.code, done.out) == (1, "")
     assert "Traceback" in done.err
     assert done.err.endswith(
-        "gpuscan: internal error, and no verdict: please report it with the lines above\n"
+        "gpuscan: internal error, not a verdict: please report it with the traceback above\n"
     )
     monkeypatch.setattr("gpuscan.importers.load.DEMOS", None)
     assert call("run", "--replay", "demo", "--exit-style", "nagios").code == 3

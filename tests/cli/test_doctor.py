@@ -11,7 +11,7 @@ import pytest
 from paths import RECORDINGS
 
 from gpuscan import __version__, collectors
-from gpuscan.cli import doctor as sight
+from gpuscan.cli import visibility
 from gpuscan.collectors.log import JOURNAL, KMSG
 from gpuscan.errors import UsageError
 from gpuscan.recording import Recording, load, patch
@@ -20,7 +20,7 @@ EIGHT = load(str(RECORDINGS / "h100-8x-ib.json.gz"))
 
 
 def as_json(recording: Recording) -> dict[str, Any]:
-    return dict(json.loads(sight.render(recording, "json")))
+    return dict(json.loads(visibility.render(recording, "json")))
 
 
 def area(recording: Recording, name: str) -> dict[str, Any]:
@@ -29,13 +29,13 @@ def area(recording: Recording, name: str) -> dict[str, Any]:
 
 
 def test_every_reading_that_is_planned_belongs_to_an_area() -> None:
-    assert [key for key in collectors.plan(EIGHT) if not sight._area_of(key)] == []
+    assert [key for key in collectors.plan(EIGHT) if not visibility._area_of(key)] == []
 
 
 def test_a_whole_scan_is_read_in_every_area() -> None:
     document = as_json(EIGHT)
     assert (document["gpuscan_version"], document["uid"]) == (__version__, os.geteuid())
-    assert [one["area"] for one in document["areas"]] == [name for name, _ in sight.AREAS]
+    assert [one["area"] for one in document["areas"]] == [name for name, _ in visibility.AREAS]
     for one in document["areas"]:
         assert one["answered"] + sum(one["lacks"].values()) == one["asked"] > 0, one
     assert sum(one["asked"] for one in document["areas"]) == len(list(EIGHT))
@@ -43,15 +43,15 @@ def test_a_whole_scan_is_read_in_every_area() -> None:
 
 
 def test_text_has_a_line_an_area_and_leaves_out_what_was_not_asked() -> None:
-    lines = sight.render(EIGHT, "text").splitlines()
+    lines = visibility.render(EIGHT, "text").splitlines()
     assert lines[0].startswith(f"gpuscan {__version__}, Python ")
-    assert [line[:14].strip() for line in lines[1 : len(sight.AREAS) + 1] if line.strip()] == [
-        name for name, _ in sight.AREAS
+    assert [line[:14].strip() for line in lines[1 : len(visibility.AREAS) + 1] if line.strip()] == [
+        name for name, _ in visibility.AREAS
     ]
     (line,) = [line for line in lines if line.startswith("DMI")]
     asked = area(EIGHT, "DMI")["asked"]
     assert line == f"DMI           {asked} of {asked} read"
-    assert "InfiniBand" not in sight.render(
+    assert "InfiniBand" not in visibility.render(
         patch(EIGHT, {"*/sys/class/infiniband*": None, "*/sys/class/net/*": None}), "text"
     )
 
@@ -91,7 +91,7 @@ def test_what_is_missing_comes_with_what_would_help(
     found = area(recording, name)
     assert found["lacks"][error[0]] >= 1
     assert hint in found["hint"]
-    text = sight.render(recording, "text")
+    text = visibility.render(recording, "text")
     assert f"1 {error[0].replace('-', ' ')}" in text
     assert f"\n              -> {found['hint']}\n" in text
 
@@ -114,12 +114,12 @@ def test_warnings() -> None:
     )
     (told,) = [one for one in as_json(cut)["warnings"] if "kernel log" in one]
     assert told.startswith("the kernel log reaches back to ")
-    assert f"warning: {told}\n" in sight.render(cut, "text")
+    assert f"warning: {told}\n" in visibility.render(cut, "text")
     assert not [one for one in as_json(EIGHT)["warnings"] if "shadows" not in one]
 
 
 def test_packages_that_shadow_the_binding_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sight, "WRONG_BINDINGS", ("PyYAML", "no-such-package-at-all"))
+    monkeypatch.setattr(visibility, "WRONG_BINDINGS", ("PyYAML", "no-such-package-at-all"))
     version = metadata.version("PyYAML")
     (told,) = [one for one in as_json(EIGHT)["warnings"] if "shadows" in one]
     assert told.startswith(
@@ -129,4 +129,4 @@ def test_packages_that_shadow_the_binding_are_named(monkeypatch: pytest.MonkeyPa
 
 def test_unknown_formats_are_refused() -> None:
     with pytest.raises(UsageError, match="unknown format 'jsn'"):
-        sight.render(EIGHT, "jsn")
+        visibility.render(EIGHT, "jsn")

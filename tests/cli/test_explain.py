@@ -11,7 +11,7 @@ import pytest
 from program import Call
 
 from gpuscan import catalogue
-from gpuscan.cli import explain as explaining
+from gpuscan.cli import codes
 from gpuscan.incidents import conditions
 from gpuscan.model.outcome import ACTIONS, Action
 
@@ -91,10 +91,10 @@ def test_what_is_told(words: str, told: str, call: Call) -> None:
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.id)
 def test_every_code_fits_into_eighty_columns(one: catalogue.Entry) -> None:
     kind = one.id.partition(":")[0]
-    text = explaining.explained(kind, str(one.code), "text")
+    text = codes.render(kind, str(one.code), "text")
     assert max(map(len, text.splitlines()[1:])) <= 80
     assert len(text) > 200
-    document = json.loads(explaining.explained(kind, str(one.code), "json"))
+    document = json.loads(codes.render(kind, str(one.code), "json"))
     assert (document["id"], document["action"], len(document["conditions"])) == (
         one.id,
         one.action,
@@ -166,7 +166,7 @@ def test_a_code_by_its_name(words: tuple[str, str], code: int, call: Call) -> No
         (("xid", "²"), ("no Xid '²'",)),
         (("xid", "-79"), ("No such option",)),
         (("xid", "9" * 5000), ("no Xid '9999",)),
-        (("xid", "79", "--format", "yaml"), ("unknown format 'yaml'",)),
+        (("xid", "79", "--format", "yaml"), ("'yaml' is not one of 'text', 'json'",)),
     ],
 )
 def test_what_is_no_code_has_near_misses(
@@ -190,13 +190,13 @@ def test_without_a_name_all_codes_are_listed(kind: str, call: Call) -> None:
 
 
 def test_every_predicate_has_words() -> None:
-    assert set(explaining.SAID) == set(conditions.PREDICATES)
-    assert explaining.words_of({"text_contains": "a"}) == "the line says 'a'"
-    assert explaining.words_of({"followed_by": "reset"}) == "a reset came after it"
-    assert explaining.words_of({"value": {"rm": [28, 29]}}) == "rm is 28 or 29"
+    assert set(codes.SAID) == set(conditions.PREDICATES)
+    assert codes.words_of({"text_contains": "a"}) == "the line says 'a'"
+    assert codes.words_of({"followed_by": "reset"}) == "a reset came after it"
+    assert codes.words_of({"value": {"rm": [28, 29]}}) == "rm is 28 or 29"
     assert (
-        explaining.words_of({"state": {"recovery_action": [1, 2]}})
+        codes.words_of({"state": {"recovery_action": [1, 2]}})
         == "the driver's recovery action is 1 or 2"
     )
-    assert explaining.words_of({"state": {"lost": False}}) == "the GPU is not lost"
-    assert explaining.words_of({"text_matches": "^x"}) == "the line matches ^x"
+    assert codes.words_of({"state": {"lost": False}}) == "the GPU is not lost"
+    assert codes.words_of({"text_matches": "^x"}) == "the line matches ^x"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from paths import RECORDINGS
 
-from gpuscan.cli import info as inventory
+from gpuscan.cli import inventory
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import opened
 from gpuscan.recording import Recording, load, patch

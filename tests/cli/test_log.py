@@ -20,11 +20,10 @@ from program import Call, environment, program, start
 
 from gpuscan import collectors
 from gpuscan.cli import app as cli
-from gpuscan.cli import fromlog
 from gpuscan.kernellog.events import read_events
 from gpuscan.kernellog.lines import parse_numbered_lines
 from gpuscan.kernellog.needles import is_needed
-from gpuscan.live import grep
+from gpuscan.live import grep, kernel_log
 from gpuscan.live.logfile import LogFile
 from gpuscan.recording import Recording, load, redaction, save
 
@@ -35,7 +34,7 @@ FAULT = f"Feb 23 16:24:18 node01 kernel: {XID}\n"
 
 def recorded(path: Path, *, current: bool = True) -> Recording:
     with LogFile(str(path)) as source:
-        return fromlog.recording(source, current=current)
+        return kernel_log.record_log(source, current=current)
 
 
 def value_of(path: Path, *, current: bool = True) -> dict[str, object]:
@@ -141,7 +140,10 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, call: Call) -> None:
         ((str(tmp_path / "none"),), "No such file"),
         ((str(tmp_path),), "directory"),
         ((str(journal),), "journalctl --file"),
-        ((str(written(tmp_path, FAULT)), "--boot", "last"), "--boot last"),
+        (
+            (str(written(tmp_path, FAULT)), "--boot", "last"),
+            "'last' is not one of 'current', 'all'",
+        ),
         ((str(written(tmp_path, FAULT)), "--format", "xml"), "xml"),
         ((str(written(tmp_path, FAULT)), "--profile", "no-such"), "no-such"),
     ):

@@ -148,8 +148,8 @@ def test_signals_have_exit_codes_of_their_own(call: Call) -> None:
 
 
 NONSENSE = {
-    ("checks", "show"): "write gpuscan checks list, or gpuscan checks show ID",
-    ("checks", "lst"): "write gpuscan checks list, or gpuscan checks show ID",
+    ("checks", "show"): "checks show: no check named; write gpuscan checks show ID",
+    ("checks", "lst"): "'lst' is not one of 'list', 'show'",
     ("checks", "show", "memory.no_row_remap_faild"): f"did you mean {ONE}",
     ("checks", "show", "zzzz"): "no check is called 'zzzz': known checks: ",
     ("checks", "list", "--checks", "/no/such"): "/no/such: No such file or directory",
@@ -157,23 +157,23 @@ NONSENSE = {
         "explain",
         "xdi",
         "48",
-    ): "what can be explained is xid, sxid, dcgm and exit [CODE], check [ID] and hold",
+    ): "'xdi' is not one of 'xid', 'sxid', 'dcgm', 'exit', 'check', 'hold'",
     ("explain", "check", "memory"): "no check is called 'memory'",
     ("explain", "exit", "5"): "gpuscan never exits with '5'",
     ("explain", "exit", "²"): "gpuscan never exits with '²'",
     ("explain", "exit", "128"): "gpuscan never exits with '128'",
     ("explain", "exit", "193"): "gpuscan never exits with '193'",
     ("explain", "exit", "9" * 5000): "gpuscan never exits with",
-    ("explain", "exit", "--format", "yaml"): "unknown format 'yaml': known formats: json, text",
+    ("explain", "exit", "--format", "yaml"): "'yaml' is not one of 'text', 'json'",
     ("explain",): "Missing argument",
     ("profile", "show", "h20"): "unknown profile 'h20': did you mean h200",
     ("profile", "show", "h200", "--set", "gpu.cuont=4"): "no such key; did you mean gpu.count",
     ("profile", "show"): "Missing argument",
     ("profile", "diff", "h200", "/no/such.yaml"): "/no/such.yaml: No such file or directory",
-    ("profile", "list", "--format", "jsn"): "unknown format 'jsn': did you mean json",
+    ("profile", "list", "--format", "jsn"): "'jsn' is not one of 'text', 'json'",
     ("profile", "validate", "h20"): "unknown profile 'h20': did you mean h200",
     ("profile", "validate"): "Missing argument",
-    ("profile", "lst"): "No such command 'lst'. Did you mean 'list'?",
+    ("profile", "lst"): "no such command: gpuscan profile lst; did you mean list?",
 }
 
 

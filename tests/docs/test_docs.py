@@ -15,7 +15,7 @@ from program import Ended, environment, program
 from swap_stories import STORIES, printed, recorded
 
 from gpuscan import renderers
-from gpuscan.cli.app import command_line
+from gpuscan.cli.app import build_command_line
 from gpuscan.engine import judging
 from gpuscan.importers.load import opened
 from gpuscan.model.outcome import ACTIONS
@@ -234,7 +234,7 @@ def test_readme_names_every_command() -> None:
         re.split(r"[ `]", row)[0]
         for row in re.findall(r"^\| `gpuscan (.+?)` \|", PAGES["README.md"], re.MULTILINE)
     }
-    line = command_line("")
+    line = build_command_line()
     assert named == {one.callback.__name__ for one in line.registered_commands if one.callback} | {
         "profile",
         "swap",

@@ -12,8 +12,7 @@ import yaml
 from nodes_recordings import base, checks, judged_facts, not_passed
 
 from gpuscan import collectors, profile
-from gpuscan.cli import commands
-from gpuscan.cli.scanning import Machine
+from gpuscan.cli.profile import capture as capture_command
 from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.errors import UsageError
@@ -54,7 +53,7 @@ def captured(folder: Path, *recordings: Recording) -> str:
     files = [
         file_of(folder, recording, f"node{number}") for number, recording in enumerate(recordings)
     ]
-    assert commands.capture(files, Machine(None, "/", "", 1.0), output) == 0
+    capture_command(files, output, level="passive", force=False)
     return output
 
 

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from paths import RECORDINGS
 from program import Call
 
-from gpuscan.cli import commands
+from gpuscan.cli.schema import SCHEMAS as NAMES
 from gpuscan.engine import judging
 from gpuscan.errors import RecordingError, UsageError
-from gpuscan.files import write_atomically
+from gpuscan.files import schema_text, write_atomically
 from gpuscan.importers.load import DEMOS, opened
 from gpuscan.model import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 from gpuscan.model.outcome import ACTIONS, Action, Status
@@ -357,7 +357,7 @@ def test_files_that_cannot_be_written_are_told(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-SCHEMAS = {name: json.loads(commands.schema(name)) for name in commands.SCHEMAS}
+SCHEMAS = {name: json.loads(schema_text(name)) for name in NAMES}
 
 
 def closed(schema: Any) -> Any:
@@ -395,7 +395,7 @@ def mistakes(schema: Any, document: Any) -> list[str]:
     return [f"{error.json_path}: {error.message:.200}" for error in found]
 
 
-@pytest.mark.parametrize("name", commands.SCHEMAS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_schemas_are_valid_named_and_described(name: str) -> None:
     schema = SCHEMAS[name]
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -509,10 +509,8 @@ def test_the_schema_refuses_rows_that_are_none(change: dict[str, Any]) -> None:
 
 
 def test_schemas_are_in_the_package() -> None:
-    for name in commands.SCHEMAS:
+    for name in NAMES:
         assert files("gpuscan").joinpath("schemas", f"{name}.schema.json").is_file()
-    with pytest.raises(UsageError, match="no schema 'reports': did you mean report"):
-        commands.schema("reports")
 
 
 def test_a_field_that_no_schema_describes_would_be_noticed() -> None:

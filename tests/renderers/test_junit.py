@@ -17,7 +17,7 @@ from lxml import etree
 from paths import RECORDINGS
 from program import Call
 
-from gpuscan.cli.output import Shown, tell
+from gpuscan.cli.output import OutputOptions, write_reports
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.importers.load import opened
@@ -360,10 +360,10 @@ def test_where_warnings_count_every_format_says_so(tmp_path: Path, call: Call) -
 
 
 def test_what_counts_warnings_changes_no_other_verdict(tmp_path: Path) -> None:
-    show = Shown("json", str(tmp_path / "a"), 0, "full", "warn")
+    show = OutputOptions("json", str(tmp_path / "a"), 0, "full", "warn")
     for results, code in (
         ([failing(Action.REPLACE), failing(Action.MONITOR, "a.c", Status.WARN)], 41),
         ([plain(Status.PASS)], 0),
     ):
-        assert tell([report_of(*results, run=WORKED)], show) == code
+        assert write_reports([report_of(*results, run=WORKED)], show) == code
         assert json.loads((tmp_path / "a").read_text("utf-8"))["summary"]["exit_code"] == code

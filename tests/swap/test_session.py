@@ -271,7 +271,7 @@ def test_a_passing_run_does_not_end_a_swap(site: Site) -> None:
     assert site.do(fixed, "run", "-q").code == 0  # the held part is no longer in the node
     status = site.do(fixed, "status", "--on-incomplete", "pass")
     assert status.code == 3
-    assert "swap is under way" in status.out
+    assert "swap OPS-7 is not verified yet" in status.out
     assert site.do(fixed, "swap", "verify", "-q").code == 0
     assert site.status(fixed) == 0
 
@@ -394,7 +394,7 @@ def test_the_newest_failing_run_makes_the_ticket(site: Site, call: Call, tmp_pat
     assert site.do(broken, "run", "-q", "--tried", "reseat").code == 41
     done = site.ask("ticket")
     assert done.code == 0, done.err
-    assert "the newest failing run: gpu-042" in done.err
+    assert "newest failing run: gpu-042" in done.err
     assert site.base.get(SERIAL) in done.out
     assert "reseat" in done.out
     other = tmp_path / "other"

@@ -14,10 +14,10 @@ from program import Call
 from swap_stories import GPUS, STORIES, findings, of, recorded, sentences, told
 
 from gpuscan import renderers
-from gpuscan.cli.commands import schema
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
+from gpuscan.files import schema_text
 from gpuscan.importers.load import opened
 from gpuscan.model.outcome import Action, Status
 from gpuscan.recording import Recording, save
@@ -584,7 +584,7 @@ def test_every_option_of_the_command_line(
     )
     assert (done.code, done.out, done.err) == (2, "", "")
     report = json.loads(Path(out).read_text("utf-8"))
-    jsonschema.validate(report, json.loads(schema("report")))
+    jsonschema.validate(report, json.loads(schema_text("report")))
     assert report["summary"]["exit_code"] == 41
     assert report["summary"]["targets"] == [
         {
@@ -600,7 +600,7 @@ def test_every_option_of_the_command_line(
 
 def test_the_report_lists_what_was_compared() -> None:
     report = json.loads(renderers.find("json")([told("10-cable-crossed")], verbosity=0))
-    jsonschema.validate(report, json.loads(schema("report")))
+    jsonschema.validate(report, json.loads(schema_text("report")))
     rows = {(row["kind"], row["slot"]): row for row in report["changes"]}
     assert {kind for kind, _ in rows} == {"gpu", "nic", "cable", "disk", "node"}
     assert [row["slot"] for row in report["changes"] if row["what"] == "replaced"] == ["mlx5_3"]
@@ -617,7 +617,7 @@ def test_the_report_lists_what_was_compared() -> None:
 @pytest.mark.parametrize("name", STORIES)
 def test_every_report_fits_its_schema(name: str) -> None:
     jsonschema.validate(
-        json.loads(renderers.find("json")([told(name)], verbosity=0)), json.loads(schema("report"))
+        json.loads(renderers.find("json")([told(name)], verbosity=0)), json.loads(schema_text("report"))
     )
 
 

@@ -389,7 +389,7 @@ def test_what_is_refused_before_the_scan(eight: Machine, call: Call, tmp_path: P
     (tmp_path / "file").touch()
     assert call("run", "--collect-on-fail", str(tmp_path / "file")).code == 2
     replay = call("run", "--replay", "demo-broken", "--collect-on-fail", str(tmp_path))
-    assert (replay.code, "--collect-on-fail goes with a scan of this machine" in replay.err) == (
+    assert (replay.code, "--collect-on-fail cannot be combined with --replay" in replay.err) == (
         2,
         True,
     )

@@ -1,0 +1,371 @@
+"""The options that several commands share, in the groups that --help shows."""
+
+import os
+from enum import StrEnum
+from math import isfinite
+from typing import Any
+
+import typer
+
+from gpuscan.cli import flags
+from gpuscan.cli.command import REQUIRED, Declared, choice, option
+from gpuscan.errors import UsageError
+from gpuscan.model.outcome import EXIT_STYLES, LEVELS, WORK
+from gpuscan.renderers import FORMATS
+
+JUDGED = "What is judged"
+INPUT = "Input"
+BURN_IN_PANEL = "Burn-in"
+OUTPUT_PANEL = "Output"
+HISTORY_PANEL = "History"
+SWAP_PANEL = "Swap"
+
+# typer takes no list of Literal
+Work = StrEnum("Work", {work.replace("-", "_"): work for work in WORK})  # type: ignore[misc]
+
+
+def _refuse_infinite(seconds: float | None) -> float | None:
+    if seconds is not None and not isfinite(seconds):
+        raise UsageError(f"{flags.DEADLINE} {seconds}: not a number of seconds")
+    return seconds
+
+
+def _decode(values: list[str]) -> list[str]:
+    """Decode arguments as UTF-8 in any locale: under LC_ALL=C Python keeps such letters as lone
+    surrogates.
+    """
+    return [os.fsencode(value).decode("utf-8", "replace") for value in values]
+
+
+def _judged(*names: str, **more: Any) -> Any:
+    return option(*names, panel=JUDGED, **more)
+
+
+def _burn_in(*names: str, **more: Any) -> Any:
+    return option(*names, panel=BURN_IN_PANEL, **more)
+
+
+def _output(*names: str, **more: Any) -> Any:
+    return option(*names, panel=OUTPUT_PANEL, **more)
+
+
+def _history(*names: str, **more: Any) -> Any:
+    return option(*names, panel=HISTORY_PANEL, **more)
+
+
+def _input(*names: str, **more: Any) -> Any:
+    return option(*names, panel=INPUT, **more)
+
+
+def _swap(*names: str, **more: Any) -> Any:
+    return option(*names, panel=SWAP_PANEL, **more)
+
+
+FIRMWARE_HELP = "the BMC's Redfish FirmwareInventory as JSON"
+
+STARTED: Declared = {"context": (typer.Context, REQUIRED)}  # brings the scan that began at start
+PROFILE: Declared = {
+    "profile": (
+        _judged(
+            "--profile",
+            metavar="NAME|FILE|auto",
+            help="the profile to judge by; auto picks one from the hardware",
+        ),
+        "auto",
+    ),
+    "settings": (
+        _judged(
+            "--set",
+            type_=list[str],
+            metavar="KEY=VALUE",
+            callback=_decode,
+            help="override one profile key, e.g. gpu.count=4",
+        ),
+        [],
+    ),
+}
+SELECTORS: Declared = {
+    "only": (
+        _judged(
+            "--only",
+            type_=list[str],
+            metavar="SEL",
+            help="run only these checks: an area, an id or a glob",
+        ),
+        [],
+    ),
+    "skip": (_judged("--skip", type_=list[str], metavar="SEL", help="leave these checks out"), []),
+}
+CHOSEN_GPUS: Declared = {
+    "gpus": (
+        _judged(
+            flags.GPUS,
+            type_=str | None,
+            metavar="LIST",
+            help="judge only these GPUs: slot, PCI address, UUID or serial, comma-separated",
+        ),
+        None,
+    )
+}
+CHECKS: Declared = {
+    "checks": (
+        _judged("--checks", type_=list[str], metavar="DIR", help="also load checks from DIR"),
+        [],
+    )
+}
+NODE_CONTEXT: Declared = {
+    "node_context": (
+        _judged(
+            "--context",
+            type_=choice("idle", "busy"),
+            help="busy: jobs are running, so what they cause is only a warning",
+        ),
+        "idle",
+    )
+}
+SELECTION: Declared = PROFILE | SELECTORS | CHOSEN_GPUS | CHECKS | NODE_CONTEXT
+
+REPLAY: Declared = {
+    "replay": (
+        _input(
+            flags.REPLAY,
+            type_=str | None,
+            metavar="FILE",
+            help="read a recording (or demo, demo-broken) instead of this machine",
+        ),
+        None,
+    )
+}
+ROOT: Declared = {
+    "root": (
+        _input(flags.ROOT, metavar="DIR", help="read /proc, /sys, /dev and /etc below DIR"),
+        "/",
+    )
+}
+SCAN: Declared = ROOT | {
+    "driver_root": (
+        _input(
+            flags.DRIVER_ROOT,
+            type_=str | None,
+            metavar="DIR",
+            help="look for the NVML library below DIR",
+        ),
+        None,
+    ),
+    "deadline": (
+        _input(
+            flags.DEADLINE,
+            type_=float | None,
+            metavar="SECONDS",
+            min=1.0,
+            max=86400.0,
+            callback=_refuse_infinite,
+            help="time limit for the whole run (default 180, or the level's own limit)",
+        ),
+        None,
+    ),
+}
+
+LEVEL: Declared = {
+    "level": (
+        _burn_in(
+            "--level",
+            type_=choice(*LEVELS),
+            help="how hard to test: passive only reads; quick (2 min), medium (9 min) and long"
+            " (90 min) load the GPUs",
+        ),
+        LEVELS[0],
+    )
+}
+FORCE: Declared = {
+    "force": (
+        _burn_in(
+            "--force", type_=bool, help="load the GPUs even while other programs compute on them"
+        ),
+        False,
+    )
+}
+BURN_IN: Declared = {
+    **LEVEL,
+    "duration": (
+        _burn_in(
+            "--duration",
+            type_=str | None,
+            metavar="D",
+            help="with --level long: how long to repeat the tests, e.g. 24h or 3d",
+        ),
+        None,
+    ),
+    "checkpoint": (
+        _burn_in(
+            "--checkpoint",
+            type_=str | None,
+            metavar="FILE",
+            help="save burn-in progress to FILE; rerun the same command to resume",
+        ),
+        None,
+    ),
+    **FORCE,
+}
+
+FORMAT: Declared = {"format_": (_output("--format", type_=choice("text", "json")), "text")}
+FILE_OUTPUT: Declared = {
+    "output": (
+        _output(
+            "--output",
+            type_=str | None,
+            metavar="FILE",
+            help="write the result to FILE instead of standard output",
+        ),
+        None,
+    )
+}
+EXIT_STYLE: Declared = {
+    "exit_style": (
+        _output(
+            "--exit-style",
+            type_=choice("full", *EXIT_STYLES),
+            help="exit codes to use; gpuscan explain exit lists them",
+        ),
+        "full",
+    )
+}
+OUTPUT: Declared = {
+    "format_": (_output("--format", type_=choice(*FORMATS), help="format of the report"), "text"),
+    **FILE_OUTPUT,
+    "report": (
+        _output(
+            "--report",
+            type_=list[str],
+            metavar="FORMAT=FILE",
+            help="also write a report, e.g. junit=gpuscan.xml",
+        ),
+        [],
+    ),
+    "fail_on": (
+        _output("--fail-on", type_=choice("warn") | None, help="exit 10 if there are warnings"),
+        None,
+    ),
+    **EXIT_STYLE,
+    "quiet": (_output("-q", "--quiet", type_=bool, help="print a one-line summary"), False),
+    "verbose": (
+        _output(
+            "-v",
+            "--verbose",
+            type_=int,
+            count=True,
+            show_default=False,
+            help="also show what passed and what was skipped",
+        ),
+        0,
+    ),
+}
+EVIDENCE: Declared = {
+    "record": (
+        _output(
+            "--record", type_=str | None, metavar="FILE", help="save the recording of this scan"
+        ),
+        None,
+    ),
+    "collect_on_fail": (
+        _output(
+            "--collect-on-fail",
+            type_=str | None,
+            metavar="DIR",
+            help="on a failure (exit code 20 and above) save the recording, the report, an RMA"
+            " ticket and nvidia-bug-report.sh's log below DIR",
+        ),
+        None,
+    ),
+}
+
+STATE_DIR: Declared = {
+    "state_dir": (
+        _history(
+            "--state-dir",
+            type_=str | None,
+            metavar="DIR",
+            help="where runs and holds are kept (root: /var/lib/gpuscan)",
+        ),
+        None,
+    )
+}
+TRIED: Declared = {
+    "tried": (
+        _history(
+            "--tried",
+            type_=list[Work],
+            metavar=f"[{'|'.join(WORK)}]",
+            help="work done on the node before this run",
+        ),
+        [],
+    )
+}
+SETTLE: Declared = {
+    "settle": (
+        _history(
+            "--settle",
+            metavar="D",
+            refuse_blank=False,
+            help="rescan for up to D (90s, 5m) while anything fails or is unread",
+        ),
+        "",
+    )
+}
+NO_HISTORY: Declared = {
+    "no_history": (
+        _history(
+            "--no-history",
+            type_=bool,
+            help="ignore earlier runs and holds, and do not save this run",
+        ),
+        False,
+    )
+}
+HISTORY: Declared = TRIED | SETTLE | STATE_DIR | NO_HISTORY
+SINCE: Declared = {
+    "since": (
+        _history(
+            "--since",
+            metavar="TIME",
+            refuse_blank=False,
+            help="from this date (2026-11-28) or this long ago (30d)",
+        ),
+        "",
+    )
+}
+
+SWAP_EXPECTATIONS: Declared = {
+    "expect": (
+        _swap(
+            "--expect",
+            type_=list[str],
+            metavar="PART",
+            help="a part that was changed: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard,"
+            " tray, or none",
+        ),
+        [],
+    ),
+    "known_bad": (
+        _swap(
+            "--known-bad",
+            type_=str | None,
+            metavar="FILE",
+            help="serial numbers of bad parts, one a line",
+        ),
+        None,
+    ),
+    "expected_parts": (
+        _swap(
+            "--expected-parts",
+            type_=str | None,
+            metavar="FILE",
+            help="the serial number expected in each slot, as YAML or JSON",
+        ),
+        None,
+    ),
+    "firmware_inventory": (
+        _swap("--firmware-inventory", type_=str | None, metavar="FILE", help=FIRMWARE_HELP),
+        None,
+    ),
+}

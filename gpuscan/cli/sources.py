@@ -1,0 +1,144 @@
+"""What can be judged: this machine, a recording, a kernel log, two recordings, a swap."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuscan.cli.options import Options
+from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
+from gpuscan.engine import judging
+from gpuscan.engine.report import Report
+from gpuscan.importers.load import opened
+from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
+from gpuscan.recording import Recording
+from gpuscan.state.access import is_this_machine, load_history
+
+if TYPE_CHECKING:
+    from gpuscan.live.logfile import LogFile
+    from gpuscan.state.store import Store
+    from gpuscan.swap.compare import SwapOptions
+
+SETTLE_PAUSE_S = 5.0  # between two scans of a node that is still settling
+LoadStore = Callable[[Recording], "Store | None"]
+JudgeRecording = Callable[[Recording, "Store | None"], Report]
+
+
+def this_machine(plan: judging.Plan, options: Options) -> Judgement:
+    """Scan this machine, and exercise its GPUs if the level asks for it."""
+
+    def load(recording: Recording) -> "Store | None":
+        store = load_history(recording, options.history, own=True)
+        if store is not None and store.wants_the_sel:
+            _add_event_log(recording, options.scan)
+        return store
+
+    def judge(recording: Recording, _: "Store | None") -> Report:
+        return judging.judged(recording, "", plan)
+
+    return _scan_until_settled(plan, options, load, judge)
+
+
+def recording_file(file: str) -> Source:
+    """Return the source that loads a recording, or imports another tool's output."""
+
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        return _judge_input(opened(file), file, plan, options)
+
+    return judge
+
+
+def kernel_log(log: "LogFile", *, current_boot: bool) -> Source:
+    """Return the source that reads a kernel log: its last boot, or all of it."""
+
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        from gpuscan.live.kernel_log import record_log
+
+        return _judge_input(record_log(log, current=current_boot), log.name, plan, options)
+
+    return judge
+
+
+def comparison(before: str, after: str, swap: "SwapOptions") -> Source:
+    """Return the source that judges the recording *after* a swap against the one *before* it."""
+
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        from gpuscan.swap.compare import compare_recordings
+
+        recording = opened(after)
+        report = compare_recordings(opened(before), recording, plan, swap, (before, after))
+        return Judgement(recording, report)
+
+    return judge
+
+
+def swap_verification(swap: "SwapOptions") -> Source:
+    """Return the source that scans this machine and judges it against what it was before the swap.
+
+    The node is judged without its hold: whether the hold goes is what this judgement decides.
+    """
+    from gpuscan.swap import session
+
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        def load(recording: Recording) -> "Store | None":
+            return load_history(recording, options.history, own=True, hold=False)
+
+        def prove(recording: Recording, store: "Store | None") -> Report:
+            return session.prove(session.need_store(store), recording, plan, swap)
+
+        judgement = _scan_until_settled(plan, options, load, prove)
+        return judgement._replace(
+            report=session.release(
+                session.need_store(judgement.store), judgement.report, judgement.recording, swap
+            )
+        )
+
+    return judge
+
+
+def _judge_input(
+    recording: Recording, name: str, plan: judging.Plan, options: Options
+) -> Judgement:
+    store = load_history(recording, options.history, own=is_this_machine(recording))
+    return Judgement(recording, judging.judged(recording, name, plan), store)
+
+
+def _scan_until_settled(
+    plan: judging.Plan, options: Options, load: LoadStore, judge: JudgeRecording
+) -> Judgement:
+    """Scan and judge, again and again until nothing is wrong or the time to settle is over; then
+    exercise the GPUs if the level asks for it, and judge once more.
+    """
+    scan = options.scan
+    ends_s = time.monotonic() + options.history.settle_s
+    while True:
+        recording, signal = scan_machine(scan, _addresses(options.selection.gpus))
+        store = load(recording)
+        report = judge(recording, store)
+        if signal or report.exit_code == 0 or time.monotonic() >= ends_s:
+            break
+        scan = scan._replace(scanner=None)
+        time.sleep(min(SETTLE_PAUSE_S, max(ends_s - time.monotonic(), 0)))
+    if options.burn_in.level != PASSIVE and not signal:
+        from gpuscan.burnin.exercise import run_burnin
+
+        signal = run_burnin(options.scan, options.burn_in, recording, plan)
+        report = judge(recording, store)
+    return Judgement(recording, report, store, "live", signal)
+
+
+def _addresses(gpus: str) -> tuple[str, ...]:
+    """Return the PCI addresses in `--gpus`; none (all GPUs are read) if it names any by slot,
+    UUID or serial, which must be looked up first.
+    """
+    names = judging.gpus_named(gpus) if gpus else []
+    return tuple(names) if all(":" in name for name in names) else ()
+
+
+def _add_event_log(recording: Recording, scan: ScanOptions) -> None:
+    """Read the BMC's event log: slow, and so only if the history needs to know whether the machine
+    was without power.
+    """
+    from gpuscan.collectors.past import SEL
+
+    for reading in read_keys(scan, (SEL,)):
+        recording.add(reading)

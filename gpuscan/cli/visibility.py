@@ -1,0 +1,125 @@
+"""`gpuscan doctor`: what this user, container and driver let gpuscan see, and what would show
+more.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from gpuscan import __version__, collectors, renderers
+from gpuscan.model import is_unread
+from gpuscan.recording import Recording
+
+AREAS = (  # what people call it, and the readings that belong to it
+    ("NVML", ("nvml:",)),
+    ("disks", ("dir:/sys/class/nvme", "file:/sys/class/nvme")),
+    ("PCI devices", ("dir:/sys/bus/pci", "file:/sys/bus/pci", "link:/sys/bus/pci")),
+    ("device files", ("dir:/dev",)),
+    ("kernel log", ("kmsg:", "run:journalctl", "run:dmesg")),
+    (
+        "InfiniBand",
+        (
+            "dir:/sys/class/infiniband",
+            "file:/sys/class/infiniband",
+            "link:/sys/class/infiniband",
+            "file:/sys/class/net",
+        ),
+    ),
+    ("DMI", ("file:/sys/class/dmi",)),
+    ("driver files", ("file:/proc/driver", "file:/proc/modules")),
+    ("host", ("file:/proc/", "file:/etc/")),
+)
+GAINS = {
+    (
+        "kernel log",
+        "no-permission",
+    ): "run as root, or grant CAP_SYSLOG (container: --cap-add SYSLOG, and mount /dev/kmsg)",
+    (
+        "PCI devices",
+        "no-permission",
+    ): "run as root: what a GPU's VPD tells (serial and part number) is for root alone",
+    ("DMI", "no-permission"): "run as root: serial numbers in DMI are for root alone",
+    ("DMI", "not-found"): "this machine or container gives no DMI names",
+    ("NVML", "no-permission"): "run as root, or give the container the device files (--gpus all)",
+    ("NVML", "timed-out"): "the driver is stuck: see gpuscan run; usually only a reboot helps",
+    ("InfiniBand", "not-found"): "no HCA, or its driver is not loaded (mlx5_ib)",
+    ("disks", "not-found"): "no NVMe disk is in this machine",
+    ("device files", "not-found"): "/dev is not visible here",
+}
+NVML_CODES = {
+    9: "load the nvidia kernel module",
+    12: "install libnvidia-ml (or name its place with --driver-root)",
+    18: "module and library differ: reload the module or reboot",
+}
+WRONG_BINDINGS = ("pynvml", "nvidia-ml-py3")
+
+
+class Sight(NamedTuple):
+    """One area: how many readings were answered of how many, the lacks by kind, what would help."""
+
+    area: str
+    answered: int
+    asked: int
+    lacks: dict[str, int]
+    hint: str
+
+
+def render(recording: Recording, format_: str) -> str:
+    """Return what can be seen as text or JSON."""
+    renderers.find(format_)
+    sights = [_sight(area, keys, recording) for area, keys in AREAS]
+    warnings = list(_warnings(recording))
+    if format_ == "json":
+        document = {
+            "gpuscan_version": __version__,
+            "uid": os.geteuid(),
+            "areas": [s._asdict() for s in sights],
+            "warnings": warnings,
+        }
+        return json.dumps(document, indent=1) + "\n"
+    lines = [f"gpuscan {__version__}, Python {sys.version.split()[0]}, uid {os.geteuid()}"]
+    lines += [_line(sight) for sight in sights if sight.asked]
+    return "\n".join([*lines, *(f"warning: {warning}" for warning in warnings)]) + "\n"
+
+
+def _line(sight: Sight) -> str:
+    told = ", ".join(f"{number} {kind.replace('-', ' ')}" for kind, number in sight.lacks.items())
+    line = f"{sight.area:<14}{sight.answered} of {sight.asked} read{'; ' + told if told else ''}"
+    return f"{line}\n{'':<14}-> {sight.hint}" if sight.hint else line
+
+
+def _sight(area: str, prefixes: tuple[str, ...], recording: Recording) -> Sight:
+    mine = [reading for reading in recording if _area_of(reading.key) == area]
+    lacks: dict[str, int] = {}
+    hint = ""
+    for reading in mine:
+        if reading.error is not None:
+            kind = reading.error.kind
+            lacks[kind] = lacks.get(kind, 0) + 1
+            code = NVML_CODES.get(reading.error.code or 0, "") if area == "NVML" else ""
+            hint = hint or code or GAINS.get((area, kind), "")
+    return Sight(area, sum(reading.error is None for reading in mine), len(mine), lacks, hint)
+
+
+def _area_of(key: str) -> str:
+    return next((area for area, prefixes in AREAS if key.startswith(prefixes)), "")
+
+
+def _warnings(recording: Recording) -> Iterable[str]:
+    from importlib import metadata
+
+    for name in WRONG_BINDINGS:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        cure = f"pip uninstall {name}, then pip install --force-reinstall nvidia-ml-py"
+        yield f"the package {name} {version} shadows nvidia-ml-py: {cure}"
+    node: Any = collectors.node(recording)
+    if not is_unread(node.gpus) and not node.gpus:
+        yield "no NVIDIA GPU is on PCI"
+    log = node.kernel_log
+    if not is_unread(log) and not is_unread(log.whole) and not log.whole:
+        yield f"the kernel log reaches back to {log.covered_from_s:.0f} s after boot only"
