@@ -3,9 +3,10 @@
 """
 
 from gpuscan import Action, BurnTest, Profile, Rate, check, fail, read, warn
-from gpuscan.burnin.rates import held_to
+from gpuscan.burnin.rates import floor_labels, is_below_median
 from gpuscan.engine.lens import NotJudged
 from gpuscan.engine.measurements import unit_of
+from gpuscan.model import Ending
 from gpuscan.model.outcome import TO_REPLACE
 
 ANSWERS = "driver.gpu_access"
@@ -14,7 +15,7 @@ SDC = f"{ENGINE}: every word is compared, and a flip was injected and found firs
 COMPUTED = ("exact", "stress", "pulse", "nccl")
 SPEEDS = ("stress", "hbm", "pcie", "peer", "nccl", "tool")
 LOADED = ("exact", "stress", "pulse")
-WARN_SHARE, FAIL_SHARE = 0.95, 0.90
+FAIL_SHARE = 0.90  # of the node's median
 UNCORRECTABLE = "uncorrectable ECC errors"
 SOME = 0.01  # of the time under load
 FLASH = 1  # sample
@@ -72,21 +73,21 @@ SETUP = {  # CUDA's words for a GPU that cannot be opened, and what they ask for
 )
 def test_completion(test: BurnTest) -> None:
     """The test ran to its end: the GPU was neither stuck nor lost in it."""
-    if test.kind == "nccl" and test.ended != "ran":
+    if test.kind == "nccl" and test.ended != Ending.RAN:
         fail(
             f"NCCL did not come to its end: {test.text}",
             action=Action.INVESTIGATE,
-            observed=test.ended,
+            observed=test.ended.value,
         )
-    elif test.kind == "peer" and test.ended != "ran":
+    elif test.kind == "peer" and test.ended != Ending.RAN:
         told = f"from {test.gpu} to {test.to} the test did not come to its end, and either may be at fault: {test.text}"
-        fail(told, culprits=_ends(test), observed=test.error or test.ended)
-    elif test.ended == "stuck":
-        fail(f"the GPU got stuck: {test.text}", observed=test.ended)
+        fail(told, culprits=_ends(test), observed=test.error or test.ended.value)
+    elif test.ended == Ending.STUCK:
+        fail(f"the GPU got stuck: {test.text}", observed=test.ended.value)
     elif test.error in SETUP:
         action, why = SETUP[test.error]
         fail(f"the GPU cannot be used: {why} ({test.error})", action=action, observed=test.error)
-    elif test.ended != "ran":
+    elif test.ended != Ending.RAN:
         what = "could not be opened" if test.kind == "open" else "failed under load"
         fail(f"the GPU {what}: {test.text}", observed=test.error)
 
@@ -169,7 +170,7 @@ def _ends(test: BurnTest) -> tuple[str, ...]:
 
 
 def _first(test: BurnTest) -> str:
-    word = next(iter(test.words), None)
+    word = next(iter(test.first_mismatches), None)
     if word is None:
         return ""
     return f" (at {word.address}: {word.got} for {word.expected}, second read: {word.second_read})"
@@ -247,7 +248,7 @@ def _told(rate: Rate) -> str:
 def _floor(label: str, profile: Profile) -> tuple[float, bool]:
     """Return the floor of a rate (0 where the profile has none), and whether it is an estimate."""
     floors = (profile.burnin.get("nccl") or {}) if " " in label else profile.burnin
-    held = next((each for each in held_to(label) if floors.get(each)), "")
+    held = next((each for each in floor_labels(label) if floors.get(each)), "")
     floor = floors.get(held) if held else None
     return floor or 0.0, ("nccl" if " " in label else held) in profile.burnin.estimates
 
@@ -264,7 +265,7 @@ def test_node_median(test: BurnTest, profile: Profile) -> None:
     """No speed lies far below the median of the node's GPUs."""
     for rate in test.rates:
         best = max((rate.value, *rate.again))
-        if best < WARN_SHARE * rate.usual:
+        if is_below_median(best, rate.usual):
             # between GPUs the ways differ by design, but through NVSwitches; on PCIe the host is
             # in it, too
             alike = (
@@ -453,11 +454,11 @@ def test_tools(test: BurnTest) -> None:
     that CUDA broke off is one.
     """
     action = Action(test.action) if test.action else Action.INVESTIGATE
-    if test.ended == "failed":
+    if test.ended == Ending.FAILED:
         fail(
             test.text,
             action=action if action.rank >= Action.FIX_CONFIG.rank else Action.INVESTIGATE,
-            observed=test.ended,
+            observed=test.ended.value,
         )
-    elif test.ended == "warned":
-        warn(test.text, action=Action.MONITOR if test.action else action, observed=test.ended)
+    elif test.ended == Ending.WARNED:
+        warn(test.text, action=Action.MONITOR if test.action else action, observed=test.ended.value)

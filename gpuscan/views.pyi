@@ -36,14 +36,14 @@ class BurnTest:
     to: str
     hot: bool
     seconds: float
-    ended: str
+    ended: Ending
     text: str
     error: str
     what: str
     operations: int
     mismatches: int
     mismatches_again: tuple[int, ...]
-    words: tuple[Word, ...]
+    first_mismatches: tuple[Mismatch, ...]
     hash: str
     hash_again: str
     common_hash: str
@@ -292,6 +292,16 @@ class Load:
     memory_max_c: int
     limit_w: float
 
+class Mismatch:
+    address: str
+    expected: str
+    got: str
+    xor: str
+    again: str
+    second_read: str
+    peer: str
+    gpu: str
+
 class Mode:
     current: bool
     pending: bool
@@ -437,10 +447,3 @@ class Tried:
     work: str
     at_s: float
     source: str
-
-class Word:
-    address: str
-    expected: str
-    got: str
-    xor: str
-    second_read: str

@@ -1,11 +1,17 @@
-"""A test that ran in several rounds told as one: the worst that any of them found."""
+"""Merges the rounds of a test into one result: the worst that any of them found."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from gpuscan.burnin.rates import rates
+from gpuscan.burnin.results import (
+    EMPTY,
+    MAX_LISTED,
+    BurnInResult,
+    BurnInStatus,
+    LoadSummary,
+    SecondTry,
+)
 
-KEPT = 8
 HIGHEST = (
     "core_c",
     "memory_c",
@@ -17,121 +23,116 @@ HIGHEST = (
     "slowed",
 )
 LOWEST = ("pcie_generation", "pcie_width")
-WORST = ("skip", "pass", "unknown", "fail", "lost", "stuck")
-Tries = dict[str, list[float]]
+Tries = Mapping[str, tuple[float, ...]]
 
 
-def merged(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of one test on one GPU over all rounds; both as `burnin:` readings hold
-    them.
+def merge(old: BurnInResult | None, new: BurnInResult) -> BurnInResult:
+    """Return the result of one test on one GPU over all rounds.
 
-    *numbers* and *again* are the newest round's; `earlier` has of each rate what the slowest round
-    before it measured.
+    Counts and times are summed; *numbers*, *proof* and *again* are the newest round's; *earlier*
+    keeps, for each rate, what the slowest round before it measured.
     """
     if old is None:
-        return {**new, "runs": 1}
-    new = _against(old, new)
+        return new._replace(runs=1)
+    new = _fail_on_other_product(old, new)
     worst = worse(old, new)
-    first = [*old.get("first", ()), *new.get("first", ())][:KEPT]
-    sums = {
-        name: old.get(name, 0) + new.get(name, 0)
-        for name in ("operations", "mismatches", "seconds")
-    }
-    kept = {
-        "status": worst["status"],
-        "text": worst["text"],
-        "error": worst.get("error"),
-        "proof": worst.get("proof", {}),
-    }
-    told = {
-        "first": first,
-        "again": _again(old, new),
-        "load": loads(old.get("load"), new.get("load")),
-        "runs": old["runs"] + 1,
-    }
-    return {**old, **new, **kept, **sums, **told, "earlier": tries(old)}
+    compared = new.operations is not None
+    return old._replace(
+        status=worst.status,
+        text=worst.text,
+        error=worst.error,
+        proof=worst.proof,
+        seconds=(old.seconds or 0) + (new.seconds or 0),
+        operations=(old.operations or 0) + (new.operations or 0),
+        mismatches=(old.mismatches or 0) + (new.mismatches or 0),
+        first=(*old.first, *new.first)[:MAX_LISTED],
+        numbers=new.numbers if compared else old.numbers,
+        options=new.options if compared else old.options,
+        load=merge_loads(old.load, new.load),
+        step=new.step or old.step,
+        kind=new.kind or old.kind,
+        hot=new.hot if new.step else old.hot,
+        runs=(old.runs or 0) + 1,
+        again=_merge_second_tries(old, new),
+        earlier=slowest_tries(old),
+        details={**old.details, **new.details},
+    )
 
 
-def worse(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
+def worse(old: BurnInResult | None, new: BurnInResult) -> BurnInResult:
     """Return the worse of two results, the newer one of two that are as bad."""
-    return old if old and WORST.index(old["status"]) > WORST.index(new["status"]) else new
+    return old if old and old.status.severity > new.status.severity else new
 
 
-def _against(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a round's result as a failure where its product has other bits than the round before
-    had on this GPU.
+def _fail_on_other_product(old: BurnInResult, new: BurnInResult) -> BurnInResult:
+    """Return a round's result as a failure where its product has other bits than the last round's
+    on this GPU.
     """
-    hashes = [result.get("numbers", {}).get("got") for result in (old, new)]
-    if None in hashes or hashes[0] == hashes[1]:
+    before, now = old.product_hash, new.product_hash
+    if not before or not now or before == now:
         return new
-    text = f"the product's hash is {hashes[1]}, in the round before it was {hashes[0]}"
-    return {**new, "status": "fail", "text": text, "mismatches": max(new.get("mismatches", 0), 1)}
+    text = f"the product's hash is {now}, in the round before it was {before}"
+    return new._replace(status=BurnInStatus.FAIL, text=text, mismatches=max(new.mismatches or 0, 1))
 
 
-def _again(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
+def _merge_second_tries(old: BurnInResult, new: BurnInResult) -> SecondTry | None:
     """Return the newest second try; what was wrong in an earlier one, or in two rounds, was wrong
     twice.
     """
-    kept = dict(new.get("again") or {})
-    counts = [one["mismatches"] for one in (old.get("again") or {}, kept) if "mismatches" in one]
-    if old.get("mismatches") and new.get("mismatches"):
-        counts.append(new["mismatches"])
-    return (kept | ({"mismatches": max(counts)} if counts else {})) or None
+    tries = [each for each in (old.again, new.again) if each is not None]
+    counts = [each.mismatches for each in tries if each.mismatches is not None]
+    if old.mismatches and new.mismatches:
+        counts.append(new.mismatches)
+    merged = new.again or SecondTry()
+    if counts:
+        merged = merged._replace(mismatches=max(counts))
+    return merged if merged != SecondTry() else None
 
 
-def tried_again(result: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result with its second try; what was wrong twice in an earlier round stays so,
-    whatever this one finds.
+def add_second_try(result: BurnInResult, second: BurnInResult) -> BurnInResult:
+    """Return the result with its second try; what was wrong twice in an earlier round stays so.
 
-    One whose detector proved nothing is none.
+    A second try that proves nothing is left out.
     """
-    if second["status"] in ("unknown", "skip"):
-        return dict(result)
-    kept = {
-        part: second[part] for part in ("status", "text", "mismatches", "numbers") if part in second
-    }
-    before = (result.get("again") or {}).get("mismatches")
-    return {
-        **result,
-        "again": kept | ({"mismatches": max(before, kept.get("mismatches", 0))} if before else {}),
-    }
+    if second.status in (BurnInStatus.UNKNOWN, BurnInStatus.SKIP):
+        return result
+    again = SecondTry(second.status, second.text, second.mismatches, second.numbers)
+    before = result.again.mismatches if result.again is not None else 0
+    if before:
+        again = again._replace(mismatches=max(before, again.mismatches or 0))
+    return result._replace(again=again)
 
 
-def rates_of(result: Mapping[str, Any]) -> dict[str, float]:
+def newest_rates(result: BurnInResult) -> dict[str, float]:
     """Return the rates of a result's newest round, by label."""
-    step, options = str(result.get("step", "")), result.get("options") or {}
-    return rates(str(result.get("kind", "")), step, options, result.get("numbers") or {})
+    return rates(result.kind, result.step, result.options, result.numbers)
 
 
-def tries(result: Mapping[str, Any]) -> Tries:
-    """Return of each rate what its slowest round measured: the first try, and the second if there
-    was one.
+def slowest_tries(result: BurnInResult) -> dict[str, tuple[float, ...]]:
+    """Return, for each rate, what its slowest round measured: the first try, and the second if
+    there was one.
     """
-    second = rates_of({**result, "numbers": (result.get("again") or {}).get("numbers")})
-    newest = {
-        label: [rate, *([second[label]] if label in second else [])]
-        for label, rate in rates_of(result).items()
-    }
-    found: Tries = {label: list(told) for label, told in (result.get("earlier") or {}).items()}
-    for label, told in newest.items():
-        if label not in found or max(told) < max(found[label]):
-            found[label] = told
-    return found
+    again = result.again.numbers if result.again is not None else None
+    second = newest_rates(result._replace(numbers=again or EMPTY))
+    slowest = dict(result.earlier or {})
+    for label, rate in newest_rates(result).items():
+        tries = (rate, second[label]) if label in second else (rate,)
+        if label not in slowest or max(tries) < max(slowest[label]):
+            slowest[label] = tries
+    return slowest
 
 
-def loads(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what two runs of a test showed: the worst of what has one, the newest of the rest;
-    what one lacked is lacking.
+def merge_loads(old: LoadSummary | None, new: LoadSummary | None) -> LoadSummary | None:
+    """Return what two runs of a test showed: the worst where one is worse, else the newest; what
+    one run could not sample is missing.
     """
-    if not old or not new:
-        return dict(new or old or {}) or None
-    both = [name for name in (*HIGHEST, *LOWEST) if name in old and name in new]
-    worst = {name: (max if name in HIGHEST else min)(old[name], new[name]) for name in both}
-    lacks = {**old.get("lacks", {}), **new.get("lacks", {})}
-    return {
-        **old,
-        **new,
-        **worst,
-        "samples": old["samples"] + new["samples"],
-        **({"lacks": lacks} if lacks else {}),
-    }
+    if old is None or new is None:
+        return new or old
+    both = old.values.keys() & new.values.keys()
+    worst = {name: max(old.values[name], new.values[name]) for name in HIGHEST if name in both}
+    worst |= {name: min(old.values[name], new.values[name]) for name in LOWEST if name in both}
+    return LoadSummary(
+        old.samples + new.samples,
+        {**old.values, **new.values, **worst},
+        {**old.missing, **new.missing},
+    )

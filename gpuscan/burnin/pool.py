@@ -1,244 +1,250 @@
-"""The workers of a burn-in: one a GPU, opened together, told to begin each test together, given
+"""The workers of a burn-in: one per GPU, opened together, started on each test together, and given
 up where they do not answer.
 """
 
-import json
 import os
-import select
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpuscan.burnin.plan import Plan, Step
-from gpuscan.burnin.workers import Worker, end_all
-from gpuscan.live import signals
+from gpuscan.burnin.clock import Clock
+from gpuscan.burnin.launcher import Launcher, WorkerProcess
+from gpuscan.burnin.levels import BurnInStep
+from gpuscan.burnin.results import BurnInResult, BurnInStatus, CudaFailure
 from gpuscan.live.limits import Limits
 
-TOGETHER = (
-    "nccl",
-    "peer",
-)  # tests of several GPUs: where one fails, nobody knows yet which GPU it was
-STOPPED = "not finished: the burn-in was ended by a signal"
+# tests of several GPUs: where one fails, it is not known yet which GPU it was
+SEVERAL_GPUS = ("nccl", "peer")
+INTERRUPTED = "not finished: the burn-in was ended by a signal"
 LATE = "not finished: the deadline was near"
-# a turn takes a second at most, unless NVML hangs, or this process was stopped, or the whole
-# machine
+TURN_S = 0.2
+# a turn takes a second at most, unless NVML hangs, or this process or the whole machine was stopped
 HELD_UP_S = 5.0
+NOT_DETAILS = ("kind", "at_s", "card")  # of a worker's greeting
+OnEvent = Callable[[str, Mapping[str, Any]], None]
 
 
-class Crew:
-    """The workers, and the GPUs that are asked nothing more (*failed*, with the reason); *opened*
-    is how each GPU was opened.
+class StepRun(NamedTuple):
+    """What came of a step: the results by GPU, for the other GPUs why it was not finished, and why
+    it was cut short (empty where it was not).
     """
 
-    def __init__(self, plan: Plan, limits: Limits, ends_s: float, near: Mapping[str, str]) -> None:
-        self.plan, self.ends_s, self.near = plan, ends_s, near
-        self.silent_s = limits.worker_s  # a worker tells every second that it works
-        self.open_s = max(
-            limits.worker_s, limits.init_s
-        )  # the first touch of a GPU without persistence is slow
-        self.workers: dict[str, Worker] = {}
+    results: dict[str, BurnInResult]
+    unfinished: dict[str, str]
+    cut: str = ""
+
+
+class WorkerPool:
+    """The workers of a burn-in.
+
+    *failed* are the GPUs that run nothing more, with the reason. *opened* says how opening each GPU
+    went. *engine* names the kernels that the workers use. *nearby* lists each GPU's CPUs as the
+    kernel does (`0-2,96`).
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        limits: Limits,
+        ends_s: float,
+        nearby: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self.launcher, self.clock = launcher, clock
+        self.ends_s, self.nearby = ends_s, nearby
+        self.silent_s = limits.worker_s  # a worker sends a heartbeat every second
+        # the first touch of a GPU without persistence mode is slow
+        self.open_s = max(limits.worker_s, limits.init_s)
+        self.workers: dict[str, WorkerProcess] = {}
         self.failed: dict[str, str] = {}
-        self.opened: dict[str, dict[str, Any]] = {}
+        self.opened: dict[str, BurnInResult] = {}
         self.engine: dict[str, Any] = {}
-        self.cut = ""  # why the last test was cut short, where it was
-        self.listened_s = time.monotonic()
-        self.late_s = 0.0  # when what is under way has taken too long
-        self.scale: dict[str, Any] = json.loads(os.environ.get("GPUSCAN_BURNIN_SCALE", "{}"))
+        self._listened_s = clock.now()
+        self._late_s = 0.0  # when the test under way has taken too long
 
     def open(self, gpus: Sequence[str]) -> None:
-        """Start a worker a GPU, each on the processors that are near to it, and let all open
-        their GPUs.
-        """
+        """Start a worker per GPU, each on the CPUs near to it, and let all open their GPUs."""
         for gpu in gpus:
-            try:
-                self.workers[gpu] = Worker(gpu, cpus(self.near.get(gpu, "")))
-            except OSError as error:
-                told = f"no process could be started for it: {error.strerror or error}"
-                self.opened[gpu] = {"status": "unknown", "text": told, "kind": "open", "runs": 1}
-                self.failed[gpu] = f"not run: {told}"
-        mine = [self.workers[gpu] for gpu in gpus if gpu not in self.failed]
-        self.listened_s = time.monotonic()
-        self.late_s = self.listened_s + self.open_s
-        while self.listened_s < min(self.late_s, self.ends_s) and not signals.received:
-            waiting = [
-                worker for worker in mine if not (worker.hello or worker.error or worker.ended)
-            ]
+            self._start(gpu)
+        started = [self.workers[gpu] for gpu in gpus if gpu not in self.failed]
+        self._listened_s = self.clock.now()
+        self._late_s = self._listened_s + self.open_s
+        while self._listened_s < min(self._late_s, self.ends_s) and not self.clock.interrupted():
+            waiting = [worker for worker in started if not _has_opened(worker)]
             if not waiting:
                 break
-            self._listen(waiting, 0.2)
-        for worker in mine:
-            self._note(worker)
+            self._listen(waiting)
+        for worker in started:
+            self._note_opening(worker)
 
-    def _note(self, worker: Worker) -> None:
-        """Keep how a GPU was opened: what CUDA said; or that our process died, which says nothing
-        of the GPU.
-        """
-        gpu = worker.address
-        if worker.hello:
+    def _start(self, gpu: str) -> None:
+        try:
+            self.workers[gpu] = self.launcher.start(gpu, parse_cpus(self.nearby.get(gpu, "")))
+        except OSError as error:
+            text = f"no process could be started for it: {error.strerror or error}"
+            self.opened[gpu] = BurnInResult(BurnInStatus.UNKNOWN, text, kind="open", runs=1)
+            self.failed[gpu] = f"not run: {text}"
+
+    def _note_opening(self, worker: WorkerProcess) -> None:
+        """Keep how opening a GPU went. Where our own process died, that says nothing of the GPU."""
+        gpu, hello = worker.address, worker.hello
+        if hello:
             self.engine = {
-                name: worker.hello[name]
-                for name in ("code", "engine", "driver")
-                if name in worker.hello
+                name: hello[name] for name in ("code", "engine", "driver") if name in hello
             }
-            hello = {
-                name: value
-                for name, value in worker.hello.items()
-                if name not in ("kind", "at_s", "card")
-            }
-            self.opened[gpu] = {"status": "pass", "text": "", "kind": "open", "runs": 1, **hello}
+            details = {name: value for name, value in hello.items() if name not in NOT_DETAILS}
+            self.opened[gpu] = BurnInResult(BurnInStatus.PASS, kind="open", runs=1, details=details)
             return
-        if signals.received or time.monotonic() >= self.ends_s:
+        if self.clock.interrupted() or self.clock.now() >= self.ends_s:
             return
-        told = (
-            worker.error.get("text")
-            or worker.ended
-            or f"the GPU could not be opened within {self.open_s:.0f} s"
-        )
-        died = bool(worker.ended) and worker.error.get("name", "PLAN") == "PLAN"
-        status = "unknown" if died else "lost" if worker.error else "stuck"
-        error = {} if died else worker.error
-        self.opened[gpu] = {
-            "status": status,
-            "text": told,
-            "error": error,
-            "kind": "open",
-            "runs": 1,
-        }
-        self.failed[gpu] = f"not run: {told}"
+        name = str(worker.error.get("name", "PLAN"))
+        error = CudaFailure(name, int(worker.error.get("code", 0))) if worker.error else None
+        status = BurnInStatus.LOST if worker.error else BurnInStatus.STUCK
+        if worker.ended and name == "PLAN":
+            status, error = BurnInStatus.UNKNOWN, None
+        too_slow = f"the GPU could not be opened within {self.open_s:.0f} s"
+        text = worker.error.get("text") or worker.ended or too_slow
+        self.opened[gpu] = BurnInResult(status, text, error=error, kind="open", runs=1)
+        self.failed[gpu] = f"not run: {text}"
         worker.kill()
 
-    def refusal(self, step: Step, gpu: str) -> str:
-        """Return why a GPU cannot run a step: it failed, or its peer did; else see that it has a
-        worker, and return nothing.
+    def refusal(self, step: BurnInStep, gpu: str) -> str:
+        """Return why a GPU cannot run a step: it failed, or a GPU that the test needs did.
+
+        Otherwise make sure that the GPU has a worker, and return nothing.
         """
-        for each in (
-            gpu,
-            *([step.to[gpu]] if gpu in step.to else []),
-            *step.options.get("cards", ()),
-        ):
-            if each in self.failed:
-                return self.failed[each]
-        if self.workers[
-            gpu
-        ].ended:  # killed by somebody else, or in a test of several GPUs: another takes its place
+        peers = [step.to[gpu]] if gpu in step.to else []
+        for needed in (gpu, *peers, *step.ranks):
+            if needed in self.failed:
+                return self.failed[needed]
+        # killed from outside, or in a test of several GPUs: another one takes its place
+        if self.workers[gpu].ended:
             self.workers[gpu].close()
             self.open([gpu])
         return self.failed.get(gpu, "")
 
-    def run(
-        self, step: Step, gpus: Sequence[str], each_turn: Callable[[str, Mapping[str, Any]], None]
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Let these GPUs run a test at once; return each result, and for those without one why.
+    def run(self, step: BurnInStep, gpus: Sequence[str], on_event: OnEvent) -> StepRun:
+        """Let these GPUs run a test at once.
 
-        *each_turn* is called with the GPU and what its worker said, and with no GPU in between,
+        *on_event* is called with the GPU and each line of its worker, and with no GPU in between,
         about five times a second.
         """
-        found: dict[str, dict[str, Any]] = {}
-        gone: dict[str, str] = {}
+        done = StepRun({}, {})
         for gpu in gpus:
-            self.workers[gpu].heard_s = time.monotonic()
-            self.workers[gpu].send(self._asked(step, gpu))
-        self.listened_s = time.monotonic()
-        self.late_s = self.listened_s + 2 * step.seconds + self.silent_s
+            self.workers[gpu].heard_s = self.clock.now()
+            self.workers[gpu].send(_request(step, gpu))
+        self._listened_s = self.clock.now()
+        self._late_s = self._listened_s + 2 * step.seconds + self.silent_s
         while waiting := [
-            self.workers[gpu] for gpu in gpus if gpu not in found and gpu not in gone
+            self.workers[gpu]
+            for gpu in gpus
+            if gpu not in done.results and gpu not in done.unfinished
         ]:
-            if self._cut_short():
-                gone |= {worker.address: self.cut for worker in waiting}
-                end_all(waiting)
-                break
-            for worker, line in self._listen(waiting, 0.2):
-                if line["kind"] == "result":
-                    found[worker.address] = self._result(step, worker.address, line)
-                else:
-                    each_turn(worker.address, line)
-            for worker in waiting:
-                if worker.address not in found:
-                    self._watch(step, worker, found, gone)
-            each_turn("", {})
-        return found, gone
+            cut = self._find_end()
+            if cut:
+                done.unfinished.update({worker.address: cut for worker in waiting})
+                self.launcher.end(waiting)
+                return done._replace(cut=cut)
+            self._turn(step, waiting, done, on_event)
+            on_event("", {})
+        return done
 
-    def _cut_short(self) -> bool:
-        self.cut = STOPPED if signals.received else LATE if time.monotonic() > self.ends_s else ""
-        return bool(self.cut)
-
-    def _asked(self, step: Step, gpu: str) -> dict[str, Any]:
-        options = {**step.options, **({"peers": [step.to[gpu]]} if gpu in step.to else {})}
-        scale = self.scale.get(step.name, self.scale.get(str(options["test"]), {}))
-        return scale if "test" in scale else {**options, **scale}
-
-    def _result(self, step: Step, gpu: str, line: Mapping[str, Any]) -> dict[str, Any]:
-        error = line.get("error") or {}
-        fatal = bool(error) and line["status"] == "fail"
-        status = "stuck" if error.get("name") == "HUNG" else "lost" if fatal else line["status"]
-        if status in ("stuck", "lost"):
-            self.workers[
-                gpu
-            ].kill()  # it ends by itself, but not at once: the next test must not be asked of it
-            if step.kind not in TOGETHER:
-                self.failed[gpu] = (
-                    f"not run: {step.name} before it {'left the GPU stuck' if status == 'stuck' else 'lost the GPU'}"
-                )
-        return {
-            name: value for name, value in line.items() if name not in ("kind", "at_s", "test")
-        } | {"status": status}
-
-    def _watch(
-        self, step: Step, worker: Worker, found: dict[str, Any], gone: dict[str, str]
+    def _turn(
+        self, step: BurnInStep, waiting: Sequence[WorkerProcess], done: StepRun, on_event: OnEvent
     ) -> None:
-        """Give up a worker that died by another's hand; one that is silent, or at work for too
-        long, is ended as a finding.
+        for worker, line in self._listen(waiting):
+            if line["kind"] == "result":
+                done.results[worker.address] = self._take_result(step, worker.address, line)
+            else:
+                on_event(worker.address, line)
+        for worker in waiting:
+            if worker.address not in done.results:
+                self._watch(step, worker, done)
+
+    def _find_end(self) -> str:
+        """Return why the test is cut short, if it is."""
+        if self.clock.interrupted():
+            return INTERRUPTED
+        return LATE if self.clock.now() > self.ends_s else ""
+
+    def _take_result(self, step: BurnInStep, gpu: str, line: Mapping[str, Any]) -> BurnInResult:
+        """Return a worker's result; where its GPU failed, give the worker up."""
+        row = {name: value for name, value in line.items() if name not in ("kind", "at_s", "test")}
+        try:
+            result = BurnInResult.from_json(row)
+        except ValueError as error:
+            return BurnInResult(BurnInStatus.UNKNOWN, f"the worker's result is garbled: {error}")
+        if result.error is not None and result.error.name == "HUNG":
+            result = result._replace(status=BurnInStatus.STUCK)
+        elif result.error is not None and result.status is BurnInStatus.FAIL:
+            result = result._replace(status=BurnInStatus.LOST)
+        if result.status.ended_early:
+            # it ends by itself, but not at once, and the next test must not be asked of it
+            self.workers[gpu].kill()
+            self._note_failure(step, gpu, result.status)
+        return result
+
+    def _note_failure(self, step: BurnInStep, gpu: str, status: BurnInStatus) -> None:
+        if step.kind not in SEVERAL_GPUS:
+            how = "left the GPU stuck" if status is BurnInStatus.STUCK else "lost the GPU"
+            self.failed[gpu] = f"not run: {step.name} before it {how}"
+
+    def _watch(self, step: BurnInStep, worker: WorkerProcess, done: StepRun) -> None:
+        """Give up a worker that was killed from outside; kill one that is silent or at work for too
+        long, and report its GPU as stuck.
         """
         gpu = worker.address
         if worker.ended:
-            told = (
-                worker.error.get("text") or f"its process {worker.ended} before the test was done"
-            )
-            gone[gpu] = f"not finished: {told}"
-        elif self.listened_s > min(worker.heard_s + self.silent_s, self.late_s):
-            silent_s = self.listened_s - worker.heard_s
-            silent = f"the worker told nothing for {silent_s:.0f} s"
-            told = silent if silent_s >= self.silent_s else "the test did not end in its time"
-            found[gpu] = {
-                "status": "stuck",
-                "text": f"{told}: its process was killed",
-                "seconds": round(silent_s, 1),
-            }
-            if step.kind not in TOGETHER:
-                self.failed[gpu] = f"not run: {step.name} before it left the GPU stuck"
-            worker.kill()
+            why = worker.error.get("text") or f"its process {worker.ended} before the test was done"
+            done.unfinished[gpu] = f"not finished: {why}"
+            return
+        if self._listened_s <= min(worker.heard_s + self.silent_s, self._late_s):
+            return
+        silent_s = self._listened_s - worker.heard_s
+        text = "the test did not end in its time"
+        if silent_s >= self.silent_s:
+            text = f"the worker was silent for {silent_s:.0f} s"
+        done.results[gpu] = BurnInResult(
+            BurnInStatus.STUCK, f"{text}: its process was killed", seconds=round(silent_s, 1)
+        )
+        self._note_failure(step, gpu, BurnInStatus.STUCK)
+        worker.kill()
 
     def _listen(
-        self, workers: Sequence[Worker], wait_s: float
-    ) -> list[tuple[Worker, dict[str, Any]]]:
-        """Return what these workers say within *wait_s* of now. While nobody listened, none of
-        them was silent.
+        self, workers: Sequence[WorkerProcess]
+    ) -> list[tuple[WorkerProcess, dict[str, Any]]]:
+        """Return what these workers say within a turn. While this process did not listen, none of
+        them counts as silent.
         """
-        poll = select.poll()
-        by_number = {worker.fileno(): worker for worker in workers if not worker.ended}
-        for number in by_number:
-            poll.register(number, select.POLLIN)
-        ready = poll.poll(wait_s * 1000)
-        before_s, self.listened_s = self.listened_s, time.monotonic()
-        held_up_s = self.listened_s - before_s - wait_s
+        running = [worker for worker in workers if not worker.ended]
+        ready = self.launcher.wait(running, TURN_S)
+        before_s, self._listened_s = self._listened_s, self.clock.now()
+        held_up_s = self._listened_s - before_s - TURN_S
         if held_up_s > HELD_UP_S:
-            self.late_s += held_up_s
+            self._late_s += held_up_s
             for worker in workers:
                 worker.heard_s += held_up_s
-        return [
-            (by_number[number], line) for number, _ in ready for line in by_number[number].take()
-        ]
+        return [(worker, line) for worker in ready for line in worker.take()]
 
     def end(self) -> None:
         """End all workers."""
-        end_all(list(self.workers.values()))
+        self.launcher.end(list(self.workers.values()))
 
 
-def cpus(text: str) -> tuple[int, ...]:
-    """Parse a list of processors, and keep those that we may use: `0-2,96` is 0, 1, 2 and 96."""
-    found: list[int] = []
+def _has_opened(worker: WorkerProcess) -> bool:
+    return bool(worker.hello or worker.error or worker.ended)
+
+
+def _request(step: BurnInStep, gpu: str) -> dict[str, Any]:
+    """Return the line that asks a worker for a test."""
+    peers = {"peers": [step.to[gpu]]} if gpu in step.to else {}
+    return {**step.options, **peers}
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """Parse a list of CPUs (`0-2,96` is 0, 1, 2 and 96), and keep those that we may use."""
+    cpus: list[int] = []
     for part in text.strip().split(",") if text.strip() else ():
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
+        cpus += range(int(first), int(last or first) + 1)
     allowed = os.sched_getaffinity(0)
-    return tuple(cpu for cpu in found if cpu in allowed)
+    return tuple(cpu for cpu in cpus if cpu in allowed)

@@ -1,64 +1,68 @@
-"""The speeds in a test's result, by the labels that profiles' floors have."""
+"""The speeds in a test's result, under the labels that profiles use for their floors.
+
+One speed has one label all the way: the worker measures `numbers["tflops"]` in the test
+`gemm-stress` with dtype bf16, and `rates` names it `gemm_bf16_tflops`. The records, the profile's
+floors and the checks use that label; the report's measurement is `burnin.gemm_bf16_tflops`.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+# ml-engineering: 5 % between GPUs of one node is normal variation
+NEAR_MEDIAN = 0.95
 
 
 def rates(
     kind: str, name: str, options: Mapping[str, Any], numbers: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Return what a test measured: TFLOP/s of a type, GB/s of memory, of PCIe, between GPUs, of a
-    collective.
+    """Return what a test measured, by label: TFLOP/s of a type, GB/s of memory, of PCIe, between
+    GPUs and of collectives.
 
-    With all GPUs at once on PCIe the host's memory may be the limit: those are labelled apart, and
-    so is traffic between GPUs that does not go directly. The exact product's speed is that of
-    another kernel, and no measure.
+    Two kinds are labelled apart from their usual ones: PCIe with all GPUs at once, where the host's
+    memory may be the limit, and traffic between GPUs that goes through the host. The exact
+    product's speed is that of another kernel, and no measure.
     """
     if kind == "stress":
-        return _found({f"gemm_{options.get('dtype')}_tflops": numbers.get("tflops")})
+        return _numeric({f"gemm_{options.get('dtype')}_tflops": numbers.get("tflops")})
     if kind == "hbm":
-        return _found(
-            {f"hbm_{key}": value for key, value in numbers.items() if key.endswith("_gbps")}
-        )
+        return _gbps("hbm", numbers)
     if kind == "pcie":
-        apart = "pcie_together" if name.endswith("together") else "pcie"
-        return _found(
-            {f"{apart}_{key}": value for key, value in numbers.items() if key.endswith("_gbps")}
-        )
+        return _gbps("pcie_together" if name.endswith("together") else "pcie", numbers)
     if kind == "peer":
         pairs = list(numbers.get("peers", {}).values())
-        apart = "peer" if pairs and pairs[0].get("direct") else "peer_through_host"
-        return _found(
-            {
-                f"{apart}_{key}": value
-                for pair in pairs
-                for key, value in pair.items()
-                if key.endswith("_gbps")
-            }
-        )
+        direct = bool(pairs) and bool(pairs[0].get("direct"))
+        merged = {name: value for pair in pairs for name, value in pair.items()}
+        return _gbps("peer" if direct else "peer_through_host", merged)
     if kind == "nccl":
-        tail = (
-            f"{numbers.get('transport')} {numbers.get('ranks')} {options.get('mib', 0) / 1024:g}GiB"
-        )
-        return _found(
-            {f"{op} {tail}": value for op, value in numbers.get("busbw_gbps", {}).items()}
-        )
+        size = f"{options.get('mib', 0) / 1024:g}GiB"
+        way = f"{numbers.get('transport')} {numbers.get('ranks')} {size}"
+        bandwidths = numbers.get("busbw_gbps", {})
+        return _numeric({f"{operation} {way}": value for operation, value in bandwidths.items()})
     return {}
 
 
-def middle(values: Iterable[float]) -> float:
-    """Return the median; of two it is the better one, so that the other one stands out."""
+def upper_median(values: Iterable[float]) -> float:
+    """Return the median; of an even number the better of the two middle values, so that the slower
+    one of two GPUs stands out.
+    """
     ordered = sorted(values)
     return ordered[len(ordered) // 2]
 
 
-def held_to(label: str) -> tuple[str, ...]:
+def is_below_median(rate: float, median: float) -> bool:
+    """Return whether a speed lies so far below the node's median that it is tried again, and
+    reported if it stays so.
+    """
+    return rate < NEAR_MEDIAN * median
+
+
+def floor_labels(label: str) -> tuple[str, ...]:
     """Return the labels of the floors that a rate is held to; the first that a profile has counts.
 
-    Where GPUs that should reach each other go through the host, or NCCL takes another way, the
-    direct way's floor holds.
+    Where GPUs that should reach each other directly go through the host, or NCCL takes another way,
+    the direct way's floor holds.
 
-    >>> held_to("peer_through_host_both_gbps"), held_to("all-reduce shm 8 1GiB")
+    >>> floor_labels("peer_through_host_both_gbps"), floor_labels("all-reduce shm 8 1GiB")
     (('peer_both_gbps',), ('all-reduce shm 8 1GiB', 'all-reduce p2p 8 1GiB'))
     """
     if " " not in label:
@@ -67,7 +71,12 @@ def held_to(label: str) -> tuple[str, ...]:
     return (label,) if way in ("any", "p2p") else (label, " ".join((operation, "p2p", *rest)))
 
 
-def _found(values: Mapping[str, Any]) -> dict[str, float]:
+def _gbps(prefix: str, numbers: Mapping[str, Any]) -> dict[str, float]:
+    named = {f"{prefix}_{key}": value for key, value in numbers.items() if key.endswith("_gbps")}
+    return _numeric(named)
+
+
+def _numeric(values: Mapping[str, Any]) -> dict[str, float]:
     return {
         label: float(value) for label, value in values.items() if isinstance(value, (int, float))
     }

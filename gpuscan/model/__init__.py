@@ -5,7 +5,7 @@ None.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpuscan.model.burnin import BurnTest, Load, Rate, Word
+from gpuscan.model.burnin import BurnTest, Ending, Load, Mismatch, Rate
 from gpuscan.model.change import Amount, Change, Compared
 from gpuscan.model.fabric import Port
 from gpuscan.model.gpu import (
@@ -54,6 +54,7 @@ __all__ = [
     "Driver",
     "EccErrors",
     "Echo",
+    "Ending",
     "Fabric",
     "Fact",
     "Fault",
@@ -64,6 +65,7 @@ __all__ = [
     "Incident",
     "KernelLog",
     "Load",
+    "Mismatch",
     "Mode",
     "Node",
     "NvLink",
@@ -84,7 +86,6 @@ __all__ = [
     "Throttled",
     "Tried",
     "Unread",
-    "Word",
     "is_unread",
     "read_or",
 ]

@@ -2,22 +2,41 @@
 showed meanwhile.
 """
 
+from enum import Enum
 from typing import NamedTuple
 
 from gpuscan.model.change import Amount
 from gpuscan.model.unread import Fact
 
 
-class Word(NamedTuple):
-    """A wrong 64-bit word, in hexadecimal; *second_read* tells what a second look found: right, or
-    the same wrong value.
+class Ending(str, Enum):
+    """How a test ended: it ran to its end, the GPU got stuck or lost in it, or another tool says
+    that it failed or warns.
+    """
+
+    RAN = "ran"
+    STUCK = "stuck"
+    LOST = "lost"
+    FAILED = "failed"
+    WARNED = "warned"
+
+
+class Mismatch(NamedTuple):
+    """A 64-bit word that differs from what was expected, in hexadecimal.
+
+    *again* is what a second read right after it returned, and *second_read* says it in words:
+    right, or the same wrong value. *peer* and *gpu* (PCI addresses) tell where it was, in a test of
+    several GPUs.
     """
 
     address: str
     expected: str
     got: str
     xor: str
-    second_read: str
+    again: str = ""
+    second_read: str = ""
+    peer: str = ""
+    gpu: str = ""
 
 
 class Rate(NamedTuple):
@@ -93,14 +112,14 @@ class BurnTest(NamedTuple):
     to: str
     hot: Fact[bool]
     seconds: Fact[float]
-    ended: Fact[str]
+    ended: Fact[Ending]
     text: Fact[str]
     error: Fact[str]
     what: Fact[str]
     operations: Fact[int]
     mismatches: Fact[int]
     mismatches_again: Fact[tuple[int, ...]]
-    words: Fact[tuple[Word, ...]]
+    first_mismatches: Fact[tuple[Mismatch, ...]]
     hash: Fact[str]
     hash_again: Fact[str]
     common_hash: Fact[str]

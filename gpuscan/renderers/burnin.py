@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.rates import middle
+from gpuscan.burnin.rates import NEAR_MEDIAN, upper_median
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import Status
@@ -17,7 +17,7 @@ from gpuscan.text import printable
 NODE = "node"
 HOT = "-hot"
 APART = 0.03  # hot and cold numbers that differ by less are told once
-LOW, LOWER = 0.05, 0.10  # below the median of the GPUs
+LOW, LOWER = 1 - NEAR_MEDIAN, 0.10  # below the median of the GPUs
 NONE = Cell("-", style="dim")
 GROUPS = (
     ("gemm_", "_tflops", "matrix multiplication, TFLOP/s"),
@@ -195,7 +195,7 @@ def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 def _column(look: Look, group: str, head: str, values: Mapping[str, float]) -> Column:
     """Return one column with its median."""
-    usual = middle(values.values())
+    usual = upper_median(values.values())
     cells = [_cell(values.get(gpu), usual, _figure(values.get(gpu, 0.0))) for gpu in look.gpus]
     return Column(group, head, (*cells, *(Cell(_figure(usual)) for _ in _foot(look))))
 
@@ -252,7 +252,7 @@ def _whole(
     """
     if not values:
         return
-    usual = (middle if judged else median)(values.values())
+    usual = (upper_median if judged else median)(values.values())
     cells = [
         _cell(values.get(gpu), usual if judged else 0.0, f"{values.get(gpu, 0):.0f}")
         for gpu in look.gpus
@@ -274,7 +274,7 @@ def _matrix(look: Look, label: str, way: str) -> list[Line]:
     }
     if not pairs:
         return []
-    usual = middle(pairs.values())
+    usual = upper_median(pairs.values())
     group = f"GPU to GPU, {way}, GB/s; median {usual:.0f}; from (down) to (across)"
     columns = [
         Column(

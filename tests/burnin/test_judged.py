@@ -29,7 +29,7 @@ def trial(gpu: str, name: str, rates: tuple[Rate, ...] = (), **facts: Any) -> Bu
         "operations": 100,
         "mismatches": 0,
         "what": "words",
-        "words": (),
+        "first_mismatches": (),
         "remap_pending": False,
         "grown": (),
         "logged": (),
@@ -168,7 +168,9 @@ def test_one_gpu_alone_is_compared_with_its_second_try() -> None:
 
 
 def test_a_collective_blames_the_node() -> None:
-    told = report(burn_test("node", "nccl", operations=9, what="words", words=(), **TWICE))
+    told = report(
+        burn_test("node", "nccl", operations=9, what="words", first_mismatches=(), **TWICE)
+    )
     assert (told.exit_code, blamed(told)) == (40, [])
 
 

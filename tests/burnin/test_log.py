@@ -4,20 +4,18 @@ more.
 
 from __future__ import annotations
 
-import io
+from typing import Any
 
 import pytest
+from fake_burnin import FakeReader
 from nodes_recordings import base
 from paths import RECORDINGS
 
 from gpuscan import collectors
-from gpuscan.burnin.plan import planned
-from gpuscan.burnin.progress import Progress
-from gpuscan.burnin.request import BurnInOptions
-from gpuscan.burnin.scheduler import MOST_LINES, TAIL, Before, Burn, Load
-from gpuscan.live.supervisor import Options, ReadSupervisor
+from gpuscan.burnin.clock import real_clock
+from gpuscan.burnin.counters import MAX_LINES, TAIL, CounterLog
 from gpuscan.model.unread import Unread
-from gpuscan.recording import Reading, Recording, load, patch
+from gpuscan.recording import Reading, load, patch
 
 KNOWN = load(str(RECORDINGS / "h100-2x.json.gz"))
 GPU = "0000:00:06.0"
@@ -29,21 +27,15 @@ def kept(*parts: tuple[str, list[str] | None]) -> list[tuple[str, int]]:
     """Follow a log of lines (None: it cannot be read); return of each reading kept the test, and
     its lines (-1: unread).
     """
-    guard = ReadSupervisor({}, Options(deadline_s=0.01), lambda _key, _seconds: None)
-    plan = planned(collectors.node(KNOWN), BurnInOptions("quick", force=True))
-    try:
-        burn = Burn(
-            Load(plan, KNOWN, Before(Recording({}, []))), guard, Progress([], io.StringIO())
-        )
-        burn.readings.clear()
-        for name, lines in parts:
-            lack = Unread(TAIL, "garbled", "records were overwritten") if lines is None else None
-            burn._log([Reading(TAIL, lines, lack)], name)
-    finally:
-        guard.close()
+    node: Any = collectors.node(KNOWN)
+    gpus = [gpu.address for gpu in node.gpus]
+    log = CounterLog(FakeReader(KNOWN), KNOWN, gpus, real_clock())
+    for name, lines in parts:
+        error = Unread(TAIL, "garbled", "records were overwritten") if lines is None else None
+        log.note_log([Reading(TAIL, lines, error)], name)
     return [
         (reading.phase, -1 if reading.error is not None else len(reading.value))
-        for reading in burn.readings
+        for reading in log.readings
     ]
 
 
@@ -59,7 +51,7 @@ def test_other_devices_lines_push_out_no_gpu_s() -> None:
 
 
 def test_a_storm_in_one_test_is_unread_and_costs_no_other() -> None:
-    assert kept(("memory", [XID] * (MOST_LINES + 1)), ("memory", [XID]), ("hbm", [XID])) == [
+    assert kept(("memory", [XID] * (MAX_LINES + 1)), ("memory", [XID]), ("hbm", [XID])) == [
         ("memory", -1),
         ("hbm", 1),
     ]
@@ -103,11 +95,12 @@ def test_a_corrected_pcie_error_is_counted_and_is_no_fault(
 ) -> None:
     """Whatever the kernel's age, and with all the lines that it takes to tell one."""
     recording = base("h200-2x-quick")
-    gpu = collectors.node(recording).gpus[0]
+    whole: Any = collectors.node(recording)
+    gpu = whole.gpus[0]
     error, came, severity = words
     lines = [
         f"4,9,9,-;{line}" for line in AER.format(error, came, gpu.address, severity).splitlines()
     ]
-    node = collectors.node(patch(recording, {TAIL: {"phase": "hbm", "value": lines}}))
+    node: Any = collectors.node(patch(recording, {TAIL: {"phase": "hbm", "value": lines}}))
     (logged,) = [test.logged for test in node.tests if test.label == f"{gpu.label} hbm"]
     assert bool(logged) is is_fault

@@ -6,7 +6,7 @@ import pytest
 from paths import RECORDINGS
 
 from gpuscan import collectors
-from gpuscan.burnin.plan import planned
+from gpuscan.burnin.plan import make_plan
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.live.supervisor import Options
 from gpuscan.recording import load
@@ -22,7 +22,7 @@ LONG = [("long", hours * HOUR_S) for hours in (1, 24, 72, 24 * 7, 24 * 30)]
 def test_a_good_node_is_done_before_the_deadline(name: str, level: str, duration_s: float) -> None:
     """The last round begins when the time is nearly spent, and then takes as long as any other."""
     node = collectors.node(load(str(RECORDINGS / f"{name}.json.gz")))
-    plan = planned(node, BurnInOptions(level, duration_s, force=True))
+    plan = make_plan(node, BurnInOptions(level, duration_s, force=True))
     one_s = sum(step.seconds for step in plan.steps)
     assert plan.rounds_s >= duration_s
     assert plan.expected_s >= plan.rounds_s, "rounds are whole"

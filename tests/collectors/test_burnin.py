@@ -4,16 +4,15 @@ that rose; and their limits.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from burnt import burn_test, load
 from nodes_recordings import base, judged, judged_facts
 
 from gpuscan import collectors
-from gpuscan.burnin.merging import merged
 from gpuscan.burnin.rates import rates
-from gpuscan.burnin.watching import Samples, keys
+from gpuscan.burnin.sampling import LoadSampler, sample_keys
 from gpuscan.model import Amount, BurnTest, Node, Rate, Unread, is_unread
 from gpuscan.model.outcome import Result, Status
 from gpuscan.profile.capture import capture_profile
@@ -27,10 +26,9 @@ NODE: Node = collectors.node(QUICK)
 
 
 def found_of(label: str, changes: dict[str, Any]) -> BurnTest:
-    (found,) = [
-        test for test in collectors.node(patch(QUICK, changes)).tests if test.label == label
-    ]
-    return found
+    node: Any = collectors.node(patch(QUICK, changes))
+    (found,) = [test for test in node.tests if test.label == label]
+    return cast(BurnTest, found)
 
 
 def result_of(check: str, test: BurnTest, *settings: str) -> Result:
@@ -212,7 +210,8 @@ def counted(*values: Any) -> Any:
         patched.add(
             Reading(REPLAYS, None if error is not None else value, error, 0.0, 0.0, "after:pcie")
         )
-    return next(test for test in collectors.node(patched).tests if test.label == "SXM2 pcie").grown
+    node: Any = collectors.node(patched)
+    return next(test for test in node.tests if test.label == "SXM2 pcie").grown
 
 
 def test_growth_of_several_rounds_is_added_up_and_a_reset_is_none() -> None:
@@ -237,26 +236,20 @@ def test_two_gpus_that_do_not_reach_each_other_are_told_apart() -> None:
     assert judged(QUICK, "h200-4x", SETTINGS).exit_code == 0
 
 
-def test_the_lowest_generation_of_all_rounds_counts() -> None:
-    one, other = (
-        {"status": "pass", "text": "", "load": {"samples": 1, "pcie_generation": seen}}
-        for seen in (3, 5)
-    )
-    assert merged(merged(None, one), other)["load"]["pcie_generation"] == 3
-
-
 # --- samples
 
 
 def sampled(**rows: list[Any]) -> dict[str, Any]:
     """The summary of some rounds of samples, by what each call answered."""
-    samples = Samples(GPU)
-    asked = dict(zip(("core_c", "power_w", "sm_clock_mhz", "reasons"), keys(GPU), strict=False))
+    samples = LoadSampler(GPU)
+    asked = dict(
+        zip(("core_c", "power_w", "sm_clock_mhz", "reasons"), sample_keys(GPU), strict=False)
+    )
     for name, values in rows.items():
         for value in values:
             error = value if is_unread(value) else None
             samples.add([Reading(asked[name], None if error is not None else value, error)])
-    return samples.told()
+    return samples.summary().to_json()
 
 
 def test_samples_are_told_by_their_highest_mean_and_median() -> None:

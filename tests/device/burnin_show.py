@@ -164,16 +164,16 @@ def kernels_against_python(address: str) -> None:
             want = [words.expected(pattern, i + 48, seed, at + 8 * i) for i in range(count)]
             hashed = detector.digest(at, count) == words.digest(want)
             detector.check(at, count, pattern, seed, offset=48)
-            clean = detector.found().wrong
+            clean = detector.collect().total
             detector.flip(at, 1234, 63)
             detector.check(at, count, pattern, seed, offset=48)
-            found = detector.found()
+            found = detector.collect()
             ok = (
                 got == want
                 and hashed
                 and clean == 0
-                and found.wrong == 1
-                and found.first[0]["address"] == hex(at + 8 * 1234)
+                and found.total == 1
+                and found.first[0].address == hex(at + 8 * 1234)
             )
             print(
                 f"{name:18} words {got == want}  hash {hashed}  clean {clean == 0}  flip {found.first}  {'ok' if ok else 'WRONG'}"

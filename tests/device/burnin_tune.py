@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 from gpuscan.burnin.worker import cubins, gemm  # noqa: E402
 from gpuscan.burnin.worker.driver import CudaError, CudaGpu  # noqa: E402
 from gpuscan.burnin.worker.kernels.variants import ARCHITECTURES, Variant, memory, variants  # noqa: E402
-from gpuscan.burnin.worker.lines import Teller  # noqa: E402
+from gpuscan.burnin.worker.protocol import EventWriter  # noqa: E402
 
 ARCH = "sm_90a"
 TRIED: dict[str, dict[str, Any]] = {
@@ -102,7 +102,7 @@ def run(folder: Path) -> None:
                     try:
                         with CudaGpu(address) as gpu:
                             options = {"dtype": dtype, "kernel": "persistent", "seconds": 1}
-                            outcome = gemm.run(gpu, Teller(nowhere), "gemm-stress", options)
+                            outcome = gemm.run(gpu, EventWriter(nowhere), "gemm-stress", options)
                         print(
                             turn,
                             f"{dtype:6} {name:20} {outcome.status:8} {outcome.numbers.get('tflops')} TFLOP/s",

@@ -11,7 +11,7 @@ from building import demo_node, lost, plain, report_of
 
 from gpuscan.engine.measurements import measured
 from gpuscan.engine.report import Report
-from gpuscan.model import BurnTest, Load, Rate, Unread, is_unread
+from gpuscan.model import BurnTest, Ending, Load, Rate, Unread, is_unread
 from gpuscan.model.outcome import Result, Status
 
 NOT: Any = Unread("", "not-recorded", "the test does not tell it")
@@ -44,15 +44,16 @@ def burn_test(gpu: str, name: str, rates: Any = (), **facts: Any) -> BurnTest:
         if is_unread(rates)
         else tuple(Rate(label, value, (), NOT) for label, value in dict(rates).items()),
     }
-    return BurnTest(
-        **{
-            **dict.fromkeys(BurnTest._fields, NOT),
-            "mismatches_again": (),
-            "wrong_beside": 0,
-            **fixed,
-            **facts,
-        }
-    )
+    made = {
+        **dict.fromkeys(BurnTest._fields, NOT),
+        "mismatches_again": (),
+        "wrong_beside": 0,
+        **fixed,
+        **facts,
+    }
+    if isinstance(made["ended"], str):
+        made["ended"] = Ending(made["ended"])
+    return BurnTest(**made)
 
 
 def load(**facts: Any) -> Load:

@@ -16,14 +16,14 @@ from gpuscan.burnin.tools.output import (
     record,
 )
 from gpuscan.model import Gpu, is_unread
-from gpuscan.model.burnin import BurnTest
+from gpuscan.model.burnin import BurnTest, Ending
 from gpuscan.model.outcome import Action
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 ENDS = {
-    "ran": ("pass", "passed"),
-    "failed": ("fail", "failed", "error"),
-    "warned": ("warn", "warning"),
+    Ending.RAN: ("pass", "passed"),
+    Ending.FAILED: ("fail", "failed", "error"),
+    Ending.WARNED: ("warn", "warning"),
 }
 SKIPS = ("skip", "skipped")
 ABORTED = 47  # the code beside a skip that came in the middle of the test
@@ -195,9 +195,9 @@ def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
         return Outcome(
             output.unread("garbled", f"DCGM's status {status!r} says nothing"), brief(text)
         )
-    if ended == "ran" and codes:
-        ended = "warned"
-    text = text or (f"DCGM says no more than {result['status']}" if ended != "ran" else "")
+    if ended == Ending.RAN and codes:
+        ended = Ending.WARNED
+    text = text or (f"DCGM says no more than {result['status']}" if ended != Ending.RAN else "")
     return Outcome(
         ended,
         brief(text),
@@ -225,4 +225,4 @@ RAN, SKIPPED, WARNED, GARBLED, FAILED = range(5)
 def _weight(said: Outcome) -> int:
     if is_unread(said.ended):
         return GARBLED if said.ended.kind == "garbled" else SKIPPED
-    return {"ran": RAN, "warned": WARNED, "failed": FAILED}[said.ended]
+    return {Ending.RAN: RAN, Ending.WARNED: WARNED, Ending.FAILED: FAILED}[said.ended]

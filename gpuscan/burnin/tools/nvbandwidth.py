@@ -16,7 +16,7 @@ from gpuscan.burnin.tools.output import (
     rate,
     record,
 )
-from gpuscan.model.burnin import BurnTest, Rate
+from gpuscan.model.burnin import BurnTest, Ending, Rate
 from gpuscan.pci import PCI, pci_address
 
 NOT_RUN = ("waived", "not found")  # needs more GPUs, or is unknown to this build
@@ -44,7 +44,7 @@ def parse(output: Output) -> list[BurnTest]:
     start = output.stdout.find("{")
     wrong = next((line.strip(' ",') for line in output.stdout.splitlines() if CORRUPT in line), "")
     if start < 0 and wrong:
-        return [record(output, "verification", ended="failed", text=brief(wrong))]
+        return [record(output, "verification", ended=Ending.FAILED, text=brief(wrong))]
     if start < 0:
         raise ValueError(f"no JSON came ({last_words(output)})")
     root = json.JSONDecoder().raw_decode(output.stdout, start)[0]["nvbandwidth"]
@@ -58,7 +58,9 @@ def parse(output: Output) -> list[BurnTest]:
             if cases and isinstance(cases[-1], dict) and cases[-1].get("name")
             else ""
         )
-        records.append(record(output, "verification", ended="failed", text=brief(at_work + wrong)))
+        records.append(
+            record(output, "verification", ended=Ending.FAILED, text=brief(at_work + wrong))
+        )
     elif error and records:
         records.append(
             record(
@@ -111,7 +113,10 @@ def _case(
     said = brief(str(case.get("error") or ""))
     if status == "error":
         return record(
-            output, name, ended="failed", text=said or "nvbandwidth reported an error and no reason"
+            output,
+            name,
+            ended=Ending.FAILED,
+            text=said or "nvbandwidth reported an error and no reason",
         )
     if status in NOT_RUN:
         return record(
@@ -127,9 +132,9 @@ def _case(
         )
     made = _rate(output, case, cases, names)
     if made is None:
-        return record(output, name, ended="ran", text=said)
+        return record(output, name, ended=Ending.RAN, text=said)
     rates, whose = made
-    return record(output, name, ended="ran", text=f"least: {whose}", rates=(rates,))
+    return record(output, name, ended=Ending.RAN, text=f"least: {whose}", rates=(rates,))
 
 
 def _rate(

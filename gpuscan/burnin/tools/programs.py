@@ -10,7 +10,7 @@ from gpuscan.burnin.tools import dcgm, nvbandwidth
 from gpuscan.burnin.tools import text as tooltext
 from gpuscan.burnin.tools.output import ODDITIES, Absent, Output, lacking, record
 from gpuscan.model import Gpu, Unread, is_unread
-from gpuscan.model.burnin import BurnTest
+from gpuscan.model.burnin import BurnTest, Ending
 from gpuscan.recording import Recording
 
 # the last word of a command that is started twice, as server and as client, on this machine
@@ -151,7 +151,7 @@ def _made(recording: Recording, key: str, gpus: tuple[Gpu, ...]) -> list[BurnTes
     except ODDITIES as error:
         return [lacking(output, output.unread("garbled", f"{name}: {error}"))]
     told = any(
-        made.ended.kind != "not-recorded" if is_unread(made.ended) else made.ended == "failed"
+        made.ended.kind != "not-recorded" if is_unread(made.ended) else made.ended == Ending.FAILED
         for made in records
     )
     if output.exit_code and not told and name not in LAWLESS:

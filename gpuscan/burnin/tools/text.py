@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from gpuscan.burnin.tools.output import Output, by_index, last_words, number, rate, record
-from gpuscan.model.burnin import BurnTest
+from gpuscan.model.burnin import BurnTest, Ending
 
 BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(-?\d+)\s+(OK|FAILED)", re.MULTILINE)
 CHECKED = re.compile(
@@ -49,7 +49,7 @@ def nccl(output: Output) -> list[BurnTest]:
     failed = wrong > 0 or bounds[2] == "FAILED"
     made = record(
         output,
-        ended="failed" if failed else "ran",
+        ended=Ending.FAILED if failed else Ending.RAN,
         text=f"{wrong} values are out of bounds" if failed else "",
         what="sums of an all-reduce, on each GPU",
         operations=2 * sum(int(row[1]) for row in rows),
@@ -110,7 +110,9 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
     if died or word == "FAULTY" or any(counts):
         seen = f" after {wrong} wrong elements" if wrong > 0 else ""  # too many turn negative
         text = "its work on this GPU died" if died else f"gpu_burn calls the GPU {word}{seen}"
-        facts |= {"ended": "failed", "text": text} | ({"mismatches": wrong} if wrong > 0 else {})
+        facts |= {"ended": Ending.FAILED, "text": text} | (
+            {"mismatches": wrong} if wrong > 0 else {}
+        )
     elif products <= 0:
         facts = {
             "ended": output.unread(
@@ -119,7 +121,7 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
         }
     else:
         facts |= {
-            "ended": "ran",
+            "ended": Ending.RAN,
             "mismatches": 0,
             "rates": (rate(output, "gpu_burn_gflops", [number(work[-1][1])]),),
         }
@@ -147,7 +149,7 @@ def write_bw(output: Output) -> list[BurnTest]:
         record(
             output,
             _device(output),
-            ended="ran",
+            ended=Ending.RAN,
             rates=(rate(output, "ib_write_gbps", [number(row[3])]),),
         )
     ]
@@ -160,7 +162,7 @@ def write_lat(output: Output) -> list[BurnTest]:
         record(
             output,
             _device(output),
-            ended="ran",
+            ended=Ending.RAN,
             rates=(rate(output, "ib_write_latency_us", [number(row[4])]),),
         )
     ]

@@ -1,37 +1,66 @@
-"""Finding wrong words on a GPU, and the proof that they would be found: a flip injected into the
-buffer that is read.
+"""Finding mismatches in a GPU's memory, and proving that they would be found by injecting flips
+into the buffer that is checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpuscan.burnin.results import MAX_LISTED, format_mismatch
 from gpuscan.burnin.worker.driver import CudaGpu
 from gpuscan.burnin.worker.words import MASK, PATTERNS
+from gpuscan.model.burnin import Mismatch
 
-KEPT = 32  # wrong words that are told one by one
-CHECK_BLOCK = 1024  # words a block of the kernels over words
+CAPACITY = 32  # mismatches that a kernel records one by one
+CHECK_BLOCK = 1024  # words per block of the kernels that check words
 
 
-class Found(NamedTuple):
-    """What a pass over a buffer found: how many words were wrong, and the first of them."""
+class Mismatches(NamedTuple):
+    """How many words were wrong in a pass over a buffer, and the first of them."""
 
-    wrong: int
-    first: list[dict[str, str]]
+    total: int = 0
+    first: tuple[Mismatch, ...] = ()
+
+    def plus(self, other: "Mismatches") -> "Mismatches":
+        """Return both as one."""
+        return Mismatches(self.total + other.total, (self.first + other.first)[:MAX_LISTED])
+
+
+class Proof(NamedTuple):
+    """Whether the detector found every injected flip.
+
+    *injected* lists the flips, by peer in a test of several GPUs. *wrong* counts the mismatches
+    seen meanwhile besides the injected ones, *first* lists some of them.
+    """
+
+    proven: bool
+    injected: Sequence[Mapping[str, Any]] | Mapping[str, Any] = ()
+    wrong: int = 0
+    first: tuple[Mismatch, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a result's `proof`."""
+        injected = self.injected
+        return {
+            "proven": self.proven,
+            "injected": dict(injected) if isinstance(injected, Mapping) else list(injected),
+            "wrong": self.wrong,
+            "first": [format_mismatch(each) for each in self.first],
+        }
 
 
 class Detector:
-    """Counts wrong words of one GPU's memory; starts passes without waiting, and tells at
-    `found`.
+    """Counts mismatches in one GPU's memory: passes are started without waiting, and `collect`
+    waits for them and returns what they found.
     """
 
     def __init__(self, gpu: CudaGpu) -> None:
         self.gpu = gpu
-        self._at = gpu.take(8 * (1 + 4 * KEPT))
+        self._at = gpu.take(8 * (1 + 4 * CAPACITY))
         self.clear()
 
     def clear(self) -> None:
         """Forget what was found."""
-        self.gpu.zero(self._at, 8 * (1 + 4 * KEPT))
+        self.gpu.zero(self._at, 8 * (1 + 4 * CAPACITY))
 
     def fill(self, at: int, words: int, pattern: str, seed: int = 0, offset: int = 0) -> None:
         """Start to write a pattern; index 0 of the buffer is *offset* of the pattern. Words are a
@@ -63,7 +92,13 @@ class Detector:
         name = "check-step" if step else "check-read"
         pattern_of = {"kind": PATTERNS[pattern], "seed": seed, "offset": offset, "flip": flip}
         self.gpu.launch(
-            name, blocks(words), buffer=at, words=words, found=self._at, capacity=KEPT, **pattern_of
+            name,
+            blocks(words),
+            buffer=at,
+            words=words,
+            found=self._at,
+            capacity=CAPACITY,
+            **pattern_of,
         )
 
     def compare(self, at: int, right: int, words: int) -> None:
@@ -75,7 +110,7 @@ class Detector:
             other=right,
             words=words,
             found=self._at,
-            capacity=KEPT,
+            capacity=CAPACITY,
         )
 
     def digest(self, at: int, words: int) -> int:
@@ -90,36 +125,35 @@ class Detector:
         """Inject a fault."""
         self.gpu.launch("flip-words", 1, buffer=at, index=word, bit=bit)
 
-    def found(self) -> Found:
-        """Wait, return what was found since the last time, and forget it."""
-        count, *rows = self.gpu.words(self._at, 1 + 4 * KEPT)
-        first = [row(*rows[at : at + 4]) for at in range(0, 4 * min(count, KEPT), 4)]
+    def collect(self) -> Mismatches:
+        """Wait, return what was found since the last call, and clear it."""
+        count, *rows = self.gpu.words(self._at, 1 + 4 * CAPACITY)
+        starts = range(0, 4 * min(count, CAPACITY), 4)
+        first = tuple(make_mismatch(*rows[start : start + 4]) for start in starts)
         self.clear()
-        return Found(count, first)
+        return Mismatches(count, first)
 
 
-def row(address: int, expected: int, got: int, again: int) -> dict[str, str]:
-    """Return a wrong word for people: as hexadecimal, with the bits that differ; *again* is a
-    second read right after.
+def make_mismatch(address: int, expected: int, got: int, again: int) -> Mismatch:
+    """Return a mismatch in hexadecimal; *again* is a second read right after.
 
-    >>> row(0x10, 0xFF, 0xFE, 0xFF)["xor"], row(0x10, 0xFF, 0xFE, 0xFF)["second_read"]
+    >>> make_mismatch(0x10, 0xFF, 0xFE, 0xFF).xor, make_mismatch(0x10, 0xFF, 0xFE, 0xFF).second_read
     ('0x1', 'right')
     """
-    second = (
-        "the same wrong value"
-        if again == got
-        else "right"
-        if again == expected
-        else "another wrong value"
+    if again == got:
+        second_read = "the same wrong value"
+    elif again == expected:
+        second_read = "right"
+    else:
+        second_read = "another wrong value"
+    return Mismatch(
+        address=hex(address),
+        expected=hex(expected & MASK),
+        got=hex(got & MASK),
+        xor=hex((expected ^ got) & MASK),
+        again=hex(again & MASK),
+        second_read=second_read,
     )
-    words = {
-        "address": address,
-        "expected": expected,
-        "got": got,
-        "xor": expected ^ got,
-        "again": again,
-    }
-    return {name: hex(word & MASK) for name, word in words.items()} | {"second_read": second}
 
 
 def blocks(words: int, block: int = CHECK_BLOCK) -> int:
@@ -127,69 +161,64 @@ def blocks(words: int, block: int = CHECK_BLOCK) -> int:
     return -(-words // block)
 
 
-def proof(detector: Detector, at: int, words: int, look: Callable[[], Any]) -> dict[str, Any]:
-    """Flip the first, a middle and the last word of a buffer one after the other; *look* starts the
-    detector's pass.
+def prove_detector(detector: Detector, at: int, words: int, check: Callable[[], Any]) -> Proof:
+    """Flip the first, a middle and the last word of a buffer in turn; *check* starts the detector's
+    pass.
 
-    Returns the injected places and whether each was found at its address and with its bit, and gone
-    once flipped back; and what else was wrong at most: a GPU whose words are wrong already has not
-    made its detector deaf.
+    A flip counts as found where it was seen at its address and bit, and gone once flipped back. A
+    GPU whose words are wrong already does not count against its detector.
     """
-    told, found, wrong = [], [], Found(0, [])
+    injected, seen_once, most = [], False, Mismatches()
     for word, bit in ((0, 0), (words // 2 + 1, 31), (words - 1, 63)):
         detector.flip(at, word, bit)
-        look()
-        with_fault = detector.found()
+        check()
+        during = detector.collect()
         detector.flip(at, word, bit)
-        look()
-        without = detector.found()
-        others = [row for row in with_fault.first if not _is(row, at + 8 * word, bit)]
-        seen = (
-            with_fault.wrong - without.wrong == 1
-        )  # where more are wrong than are told one by one
-        if with_fault.wrong <= KEPT:
-            seen = len(others) < len(with_fault.first) and not any(
-                _is(row, at + 8 * word, bit) for row in without.first
-            )
-        hidden = (
-            with_fault.wrong == without.wrong > KEPT
-        )  # this word may have been one of those that are wrong
-        told.append(
+        check()
+        after = detector.collect()
+        address = at + 8 * word
+        others = tuple(each for each in during.first if not _is_flip(each, address, bit))
+        # where more are wrong than are recorded one by one, only the count can tell
+        seen = during.total - after.total == 1
+        if during.total <= CAPACITY:
+            gone = not any(_is_flip(each, address, bit) for each in after.first)
+            seen = len(others) < len(during.first) and gone
+        hidden = during.total == after.total > CAPACITY  # this word may have been wrong already
+        injected.append(
             {
                 "word": word,
                 "bit": bit,
                 "found": seen or hidden,
-                "counted": with_fault.wrong,
-                "after": without.wrong,
+                "counted": during.total,
+                "after": after.total,
             }
         )
-        found.append(seen)
-        wrong = max(
-            wrong,
-            Found(with_fault.wrong - seen, others[:8]),
-            Found(without.wrong, without.first[:8]),
-            key=_count,
-        )
-    proven = any(found) and all(each["found"] for each in told)
-    return {"proven": proven, "injected": told, "wrong": wrong.wrong, "first": wrong.first}
+        seen_once = seen_once or seen
+        besides = Mismatches(during.total - seen, others[:MAX_LISTED])
+        remaining = Mismatches(after.total, after.first[:MAX_LISTED])
+        most = max(most, besides, remaining, key=_total)
+    proven = seen_once and all(each["found"] for each in injected)
+    return Proof(proven, injected, most.total, most.first)
 
 
-def _count(found: Found) -> int:
-    return found.wrong
+def _total(mismatches: Mismatches) -> int:
+    return mismatches.total
 
 
-def _is(row: dict[str, str], address: int, bit: int) -> bool:
-    """Tell whether a wrong word is the one with the injected flip; other bits of it may be wrong
-    besides.
-    """
-    return row["address"] == hex(address) and bool(int(row["xor"], 16) >> bit & 1)
+def _is_flip(mismatch: Mismatch, address: int, bit: int) -> bool:
+    """Return whether a mismatch is the injected flip; other bits of the word may be wrong too."""
+    return mismatch.address == hex(address) and bool(int(mismatch.xor, 16) >> bit & 1)
 
 
-def together(proofs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return several detectors' proofs as one: each has to have found what was injected."""
-    lists = {name: [row for each in proofs for row in each[name]] for name in ("injected", "first")}
-    return {
-        "proven": all(each["proven"] for each in proofs),
-        "wrong": sum(each["wrong"] for each in proofs),
-        **lists,
-    }
+def _flips(proof: Proof) -> Sequence[Mapping[str, Any]]:
+    return [] if isinstance(proof.injected, Mapping) else proof.injected
+
+
+def combine_proofs(proofs: Sequence[Proof]) -> Proof:
+    """Return several detectors' proofs as one: each must have found what was injected."""
+    return Proof(
+        all(proof.proven for proof in proofs),
+        [flip for proof in proofs for flip in _flips(proof)],
+        sum(proof.wrong for proof in proofs),
+        tuple(each for proof in proofs for each in proof.first),
+    )

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from gpuscan.burnin.results import BurnInResult, BurnInStatus
 from gpuscan.burnin.worker import cubins
-from gpuscan.burnin.worker.detecting import Detector, Found, blocks, proof
+from gpuscan.burnin.worker.detecting import Detector, Mismatches, blocks, prove_detector
 from gpuscan.burnin.worker.driver import CudaGpu
-from gpuscan.burnin.worker.lines import Outcome, Teller, judged
+from gpuscan.burnin.worker.protocol import EventWriter, judge_comparison, make_result
 from gpuscan.burnin.worker.words import PERIODS, RANGES
 
 WIDTHS = {
@@ -48,24 +49,26 @@ class Span(NamedTuple):
     pulse_s: float = 0.0
 
 
-def run(gpu: CudaGpu, teller: Teller, test: str, options: dict[str, Any]) -> Outcome:
+def run(gpu: CudaGpu, events: EventWriter, test: str, options: dict[str, Any]) -> BurnInResult:
     """Run `gemm-exact` or `gemm-stress`: options dtype, seconds, pulse_s, size (of the cube),
     kernel (`persistent` or `tiled`).
     """
     dtype = options.get("dtype", "bf16")
     if dtype not in WIDTHS:
-        return Outcome("unknown", f"no such type: {dtype}; known: {', '.join(WIDTHS)}")
+        return make_result(
+            BurnInStatus.UNKNOWN, f"no such type: {dtype}; known: {', '.join(WIDTHS)}"
+        )
     if dtype == "fp64" and gpu.fp64_ratio > SLOW_FP64:
-        return Outcome("skip", f"{gpu.name} has no fast fp64: too slow to be a test")
+        return make_result(BurnInStatus.SKIP, f"fp64 is too slow on {gpu.name} to be tested")
     exact = test == "gemm-exact"
     kernel = _kernel(gpu, dtype, exact, options.get("kernel", ""))
     if not kernel:
-        return Outcome("skip", f"no {dtype} kernel for {gpu.name} ({gpu.arch})")
+        return make_result(BurnInStatus.SKIP, f"no {dtype} kernel for {gpu.name} ({gpu.arch})")
     with shape(gpu, dtype, kernel, int(options.get("size", SIZE)), exact) as made:
         work = _exact if exact else _stress
         return work(
             gpu,
-            teller,
+            events,
             dtype,
             made,
             Span(float(options.get("seconds", 5)), float(options.get("pulse_s", 0))),
@@ -110,38 +113,38 @@ def multiply(gpu: CudaGpu, made: Shape, target: int) -> None:
     )
 
 
-def _exact(gpu: CudaGpu, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
+def _exact(gpu: CudaGpu, events: EventWriter, dtype: str, made: Shape, span: Span) -> BurnInResult:
     """Hash the first result against the constant from a CPU; then each further one bitwise against
     the first.
     """
     key = f"{dtype} {made.size}x{made.size}x{made.size}"
     golden = cubins.manifest()["golden"].get(key)
     if golden is None:
-        return Outcome("unknown", f"no golden hash for {key}")
+        return make_result(BurnInStatus.UNKNOWN, f"no golden hash for {key}")
     detector, first = Detector(gpu), _first(gpu, made)
     got = f"{detector.digest(first, made.words):016x}"
     detector.flip(first, made.words // 3, 5)
     hash_proven = f"{detector.digest(first, made.words):016x}" != got
     detector.flip(first, made.words // 3, 5)
-    outcome = _repeat(gpu, teller, detector, made, first, span, {"golden": golden, "got": got})
+    result = _repeat(gpu, events, detector, made, first, span, {"golden": golden, "got": got})
     if not hash_proven:
-        return outcome._replace(
-            status="unknown",
-            text="the hash did not change with a flip that was injected: it proves nothing",
-        )
-    if outcome.status != "unknown" and got != golden:
-        text = f"the exact product's hash is {got}, not {golden}; {outcome.mismatches} words then differed between results"
-        return outcome._replace(status="fail", text=text, mismatches=max(1, outcome.mismatches))
-    return outcome
+        text = "the hash did not change with a flip that was injected, so it proves nothing"
+        return result._replace(status=BurnInStatus.UNKNOWN, text=text)
+    if result.status is not BurnInStatus.UNKNOWN and got != golden:
+        differing = result.mismatches or 0
+        text = f"the exact product's hash is {got}, not {golden}; {differing} words then differed"
+        text = f"{text} between products"
+        return result._replace(status=BurnInStatus.FAIL, text=text, mismatches=max(1, differing))
+    return result
 
 
-def _stress(gpu: CudaGpu, teller: Teller, dtype: str, made: Shape, span: Span) -> Outcome:
+def _stress(gpu: CudaGpu, events: EventWriter, dtype: str, made: Shape, span: Span) -> BurnInResult:
     """Keep the GPU at its limit; the first result's hash is told, so that GPUs can be compared
     with each other.
     """
     detector, first = Detector(gpu), _first(gpu, made)
     got = f"{detector.digest(first, made.words):016x}"
-    return _repeat(gpu, teller, detector, made, first, span, {"got": got})
+    return _repeat(gpu, events, detector, made, first, span, {"got": got})
 
 
 def _first(gpu: CudaGpu, made: Shape) -> int:
@@ -156,13 +159,13 @@ def _first(gpu: CudaGpu, made: Shape) -> int:
 
 def _repeat(
     gpu: CudaGpu,
-    teller: Teller,
+    events: EventWriter,
     detector: Detector,
     made: Shape,
     first: int,
     span: Span,
     told: dict[str, Any],
-) -> Outcome:
+) -> BurnInResult:
     """Multiply again and again for so long, each result compared with the first one; rates are of
     the multiplication alone.
     """
@@ -170,25 +173,24 @@ def _repeat(
     gpu.copy(
         target, first, made.result_bytes
     )  # so that the proof does not depend on what is to be proven
-    proven = proof(
+    proof = prove_detector(
         detector, target, made.words, lambda: detector.compare(target, first, made.words)
     )
     rates: list[float] = []
-    results, wrong = 1, Found(0, [])
+    results, wrong = 1, Mismatches()
     batch = 4
     ends_s = time.monotonic() + span.seconds
     rests_s = time.monotonic() + span.pulse_s
     while time.monotonic() < ends_s or not rates:
         if span.pulse_s and time.monotonic() >= rests_s:
-            _rest(teller, span.pulse_s)
+            _rest(events, span.pulse_s)
             rests_s = time.monotonic() + span.pulse_s
         spent_s = _batch(gpu, detector, made, first, target, batch)
         rates.append(2.0 * made.size**3 * batch / spent_s / 1e12)
         results += batch
         batch = max(2, min(1000, round(BATCH_S / (spent_s / batch))))
-        found = detector.found()
-        wrong = Found(wrong.wrong + found.wrong, (wrong.first + found.first)[:8])
-        teller.tell("sample", tflops=round(rates[-1], 1), wrong=wrong.wrong)
+        wrong = wrong.plus(detector.collect())
+        events.write("sample", tflops=round(rates[-1], 1), wrong=wrong.total)
     gpu.release(target, first)
     numbers = told | {
         "kernel": made.kernel,
@@ -196,14 +198,12 @@ def _repeat(
         "tflops": round(_median(rates), 1),
         "tflops_least": round(min(rates), 1),
     }
-    return judged(
-        results, "results of a matrix multiplication", wrong.wrong, wrong.first, proven, **numbers
-    )
+    return judge_comparison(results, "results of a matrix multiplication", wrong, proof, **numbers)
 
 
-def _rest(teller: Teller, seconds: float) -> None:
+def _rest(events: EventWriter, seconds: float) -> None:
     """Let the power fall: a supply that holds full load may still fail at the step up to it."""
-    teller.beat()
+    events.heartbeat()
     time.sleep(seconds)
 
 

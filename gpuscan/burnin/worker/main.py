@@ -13,9 +13,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from gpuscan.burnin.results import BurnInResult, BurnInStatus, CudaFailure
 from gpuscan.burnin.worker import cubins, gemm, memory, nccl, transfers
 from gpuscan.burnin.worker.driver import HUNG, CudaError, CudaGpu
-from gpuscan.burnin.worker.lines import Outcome, Plan, Teller, one_more, plan
+from gpuscan.burnin.worker.protocol import (
+    EventWriter,
+    WorkerPlan,
+    make_result,
+    parse_plan,
+    parse_test,
+)
 from gpuscan.errors import GpuscanError
 
 STUCK = 4  # exit code where the GPU did not finish: nothing was freed, that would wait for the GPU
@@ -50,26 +57,26 @@ def main() -> int:
     Exit code 0 when all of it ran, 2 for a bad plan, 3 where the GPU cannot be opened or is lost,
     4 where it is stuck.
     """
-    teller = Teller()
+    events = EventWriter()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     try:
-        todo = plan(sys.stdin.readline())
-        if todo.cpus:
+        plan = parse_plan(sys.stdin.readline())
+        if plan.cpus:
             os.sched_setaffinity(
-                0, todo.cpus
+                0, plan.cpus
             )  # pinned memory then comes from the GPU's own NUMA node
-        with CudaGpu(todo.gpu) as gpu:
-            _hello(gpu, teller)
-            return _all(gpu, teller, todo)
+        with CudaGpu(plan.gpu) as gpu:
+            _write_hello(gpu, events)
+            return _run_all(gpu, events, plan)
     except Stopped as stopped:
-        teller.tell("end", complete=False, reason=f"ended by {stopped}")
+        events.write("end", complete=False, reason=f"ended by {stopped}")
         return 128 + int(stopped.args[1])
     except CudaError as error:
-        teller.tell("error", name=error.name, code=error.code, text=str(error))
+        events.write("error", name=error.name, code=error.code, text=str(error))
         return 3
     except GpuscanError as error:
-        teller.tell("error", name="PLAN", code=0, text=str(error))
+        events.write("error", name="PLAN", code=0, text=str(error))
         return 2
 
 
@@ -77,12 +84,12 @@ def _stop(number: int, _frame: Any) -> None:
     raise Stopped(signal.Signals(number).name, number)
 
 
-def _hello(gpu: CudaGpu, teller: Teller) -> None:
+def _write_hello(gpu: CudaGpu, events: EventWriter) -> None:
     free, total = gpu.free_memory()
     made = cubins.manifest()
-    teller.tell(
+    events.write(
         "hello",
-        gpu=gpu.address,
+        card=gpu.address,
         name=gpu.name,
         capability=list(gpu.capability),
         multiprocessors=gpu.multiprocessors,
@@ -94,46 +101,48 @@ def _hello(gpu: CudaGpu, teller: Teller) -> None:
     )
 
 
-def _all(gpu: CudaGpu, teller: Teller, todo: Plan) -> int:
+def _run_all(gpu: CudaGpu, events: EventWriter, plan: WorkerPlan) -> int:
     """Run the tests in their order; a failure that leaves the GPU usable ends one test, any other
     ends the work.
     """
-    for options in _tests(todo):
-        teller.test = options["test"]
+    for options in _tests(plan):
+        events.test = options["test"]
         began_s = time.monotonic()
         try:
-            outcome = _one(gpu, teller, options)
+            result = _run_test(gpu, events, options)
         except CudaError as error:
-            outcome = Outcome("fail" if error.name in FATAL else "unknown", str(error))
-            _result(teller, options, outcome, began_s, {"name": error.name, "code": error.code})
+            status = BurnInStatus.FAIL if error.name in FATAL else BurnInStatus.UNKNOWN
+            failure = CudaFailure(error.name, error.code)
+            result = make_result(status, str(error))._replace(error=failure)
+            _write_result(events, options, result, began_s)
             if error.name == HUNG:
                 os._exit(STUCK)
             if error.name in FATAL:
                 raise
             gpu.free_all()
             continue
-        _result(teller, options, outcome, began_s, None)
-    teller.test = ""
-    teller.tell("end", complete=True)
+        _write_result(events, options, result, began_s)
+    events.test = ""
+    events.write("end", complete=True)
     return 0
 
 
-def _tests(todo: Plan) -> Iterator[dict[str, Any]]:
+def _tests(plan: WorkerPlan) -> Iterator[dict[str, Any]]:
     """Yield the tests of the plan, then those that come line by line: so that all GPUs begin each
     together.
     """
-    yield from todo.tests
-    while todo.more and (line := sys.stdin.readline()):
-        yield one_more(line)
+    yield from plan.tests
+    while plan.more and (line := sys.stdin.readline()):
+        yield parse_test(line)
 
 
-def _one(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+def _run_test(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInResult:
     test = options["test"]
-    teller.beat()
+    events.heartbeat()
     if test.startswith("gemm"):
-        return gemm.run(gpu, teller, test, options)
+        return gemm.run(gpu, events, test, options)
     if test == "memory":
-        return memory.run(gpu, teller, options)
+        return memory.run(gpu, events, options)
     if test == "hang":
         return _hang(gpu)
     return {
@@ -141,28 +150,26 @@ def _one(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
         "pcie": transfers.pcie,
         "peer": transfers.peer,
         "nccl": nccl.run,
-    }[test](gpu, teller, options)
+    }[test](gpu, events, options)
 
 
-def _hang(gpu: CudaGpu) -> Outcome:
+def _hang(gpu: CudaGpu) -> BurnInResult:
     """Start what never ends, as a drill: the wait must give up and say so."""
     flag = gpu.take(64)
     gpu.zero(flag, 64)
     gpu.launch("spin-words", 1, flag=flag)
     gpu.wait()
-    return Outcome("fail", "a kernel that never ends has ended")
+    return make_result(BurnInStatus.FAIL, "a kernel that never ends has ended")
 
 
-def _result(
-    teller: Teller,
-    options: dict[str, Any],
-    outcome: Outcome,
-    began_s: float,
-    error: dict[str, Any] | None,
+def _write_result(
+    events: EventWriter, options: dict[str, Any], result: BurnInResult, began_s: float
 ) -> None:
-    told = outcome._asdict() | {"numbers": dict(outcome.numbers), "proof": dict(outcome.proof)}
-    told |= {"options": {name: value for name, value in options.items() if name != "test"}}
-    teller.tell("result", seconds=round(time.monotonic() - began_s, 2), error=error, **told)
+    result = result._replace(
+        seconds=round(time.monotonic() - began_s, 2),
+        options={name: value for name, value in options.items() if name != "test"},
+    )
+    events.write("result", **result.to_json())
 
 
 if __name__ == "__main__":

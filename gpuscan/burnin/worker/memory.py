@@ -4,9 +4,17 @@ import time
 from functools import partial
 from typing import Any
 
-from gpuscan.burnin.worker.detecting import Detector, Found, blocks, proof, together
+from gpuscan.burnin.results import BurnInResult, BurnInStatus
+from gpuscan.burnin.worker.detecting import (
+    Detector,
+    Mismatches,
+    Proof,
+    blocks,
+    combine_proofs,
+    prove_detector,
+)
 from gpuscan.burnin.worker.driver import OUT_OF_MEMORY, CudaError, CudaGpu
-from gpuscan.burnin.worker.lines import Outcome, Teller, judged
+from gpuscan.burnin.worker.protocol import EventWriter, judge_comparison
 from gpuscan.burnin.worker.words import MASK
 
 Chunk = tuple[int, int]  # address, words
@@ -18,6 +26,7 @@ LEAST_OF_ALL = 0.9
 GRAIN = 1 << 21  # the driver's own page of 2 MiB
 MOVED = 1026  # words by which a block move comes back displaced
 READ_BLOCK = 2048
+BUFFER_MIB = 2048.0
 
 PATTERNS: dict[str, tuple[str, int]] = {  # name: what `fill` writes, and its seed
     "address": ("address", 0),
@@ -41,7 +50,7 @@ OTHERS = ("block-move", "fade")
 QUICK = ["address", "zeros", "ones", "0x55", "0xaa", "random"]
 
 
-def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+def run(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInResult:
     """Run `memory`: options patterns (names), passes, fraction of free memory, fade_s (how long
     `fade` leaves the words alone).
     """
@@ -49,19 +58,19 @@ def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     chunks = _taken(gpu, float(options.get("fraction", FRACTION)))
     size = sum(8 * words for _, words in chunks)
     detector = Detector(gpu)
-    proven = _proven(detector, chunks)
+    proof = _prove(detector, chunks)
     began_s = time.monotonic()
-    wrong, checked = Found(0, []), 0
-    told: dict[str, int] = {}
+    wrong, checked = Mismatches(), 0
+    by_pattern: dict[str, int] = {}
     for turn in range(int(options.get("passes", 1))):
         for name in options.get("patterns", QUICK):
             found, words = _pattern(
-                gpu, teller, detector, chunks, name, float(options.get("fade_s", 60))
+                gpu, events, detector, chunks, name, float(options.get("fade_s", 60))
             )
-            told[name] = told.get(name, 0) + found.wrong
+            by_pattern[name] = by_pattern.get(name, 0) + found.total
             checked += words
-            wrong = Found(wrong.wrong + found.wrong, (wrong.first + found.first)[:8])
-            teller.tell("sample", pattern=name, turn=turn, wrong=found.wrong)
+            wrong = wrong.plus(found)
+            events.write("sample", pattern=name, turn=turn, wrong=found.total)
     gpu.release(*(at for at, _ in chunks))
     numbers = {
         "tested_mib": size >> 20,
@@ -70,13 +79,12 @@ def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
         "share_of_free": round(size / free, 4),
     }
     spent_s = time.monotonic() - began_s
-    outcome = judged(
+    result = judge_comparison(
         checked,
         "words read",
-        wrong.wrong,
-        wrong.first,
-        proven,
-        wrong=told,
+        wrong,
+        proof,
+        wrong=by_pattern,
         seconds=round(spent_s, 2),
         **numbers,
     )
@@ -84,12 +92,11 @@ def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
         (LEAST, free, "free memory"),
         (LEAST_OF_ALL, total, "the GPU's memory"),
     ):
-        if outcome.status == "pass" and size < least * whole and "fraction" not in options:
-            return outcome._replace(
-                status="unknown",
-                text=f"only {size / whole:.0%} of {of} could be taken; {outcome.text}",
-            )
-    return outcome
+        passed = result.status is BurnInStatus.PASS
+        if passed and size < least * whole and "fraction" not in options:
+            text = f"only {size / whole:.0%} of {of} could be allocated; {result.text}"
+            return result._replace(status=BurnInStatus.UNKNOWN, text=text)
+    return result
 
 
 def _taken(gpu: CudaGpu, fraction: float) -> list[Chunk]:
@@ -112,40 +119,45 @@ def _taken(gpu: CudaGpu, fraction: float) -> list[Chunk]:
     return chunks
 
 
-def _proven(detector: Detector, chunks: list[Chunk]) -> dict[str, Any]:
+def _prove(detector: Detector, chunks: list[Chunk]) -> Proof:
     """Prove the check in the first and in the last chunk."""
-    told = []
+    proofs = []
     for at, words in {chunks[0], chunks[-1]}:
         detector.fill(at, words, "random")
-        look = partial(detector.check, at, words, "random")
-        told.append(proof(detector, at, words, look))
-    return together(told)
+        check = partial(detector.check, at, words, "random")
+        proofs.append(prove_detector(detector, at, words, check))
+    return combine_proofs(proofs)
 
 
 def _pattern(
-    gpu: CudaGpu, teller: Teller, detector: Detector, chunks: list[Chunk], name: str, fade_s: float
-) -> tuple[Found, int]:
+    gpu: CudaGpu,
+    events: EventWriter,
+    detector: Detector,
+    chunks: list[Chunk],
+    name: str,
+    fade_s: float,
+) -> tuple[Mismatches, int]:
     """Run one pattern over all chunks; return what was found and how many words were read."""
-    teller.beat(pattern=name)
+    events.heartbeat(pattern=name)
     if name == "block-move":
         for chunk in chunks:
             _move(gpu, detector, *chunk)
-        return detector.found(), sum(words for _, words in chunks)
+        return detector.collect(), sum(words for _, words in chunks)
     if name.startswith("moving-"):
-        return _invert(teller, detector, chunks, name.removeprefix("moving-"))
+        return _invert(events, detector, chunks, name.removeprefix("moving-"))
     pattern, seed = PATTERNS["random" if name == "fade" else name]
     for at, words in chunks:
         detector.fill(at, words, pattern, seed)
     if name == "fade":
-        _rest(gpu, teller, fade_s)
+        _rest(gpu, events, fade_s)
     for at, words in chunks:
         detector.check(at, words, pattern, seed)
-    return detector.found(), sum(words for _, words in chunks)
+    return detector.collect(), sum(words for _, words in chunks)
 
 
 def _invert(
-    teller: Teller, detector: Detector, chunks: list[Chunk], name: str
-) -> tuple[Found, int]:
+    events: EventWriter, detector: Detector, chunks: list[Chunk], name: str
+) -> tuple[Mismatches, int]:
     """Moving inversions: check the pattern and leave its complement, check that and leave the
     pattern, check it.
     """
@@ -155,8 +167,8 @@ def _invert(
     for flip, step in ((0, True), (MASK, True), (0, False)):
         for at, words in chunks:
             detector.check(at, words, pattern, seed, flip=flip, step=step)
-        teller.beat(pattern=f"moving-{name}")
-    return detector.found(), 3 * sum(words for _, words in chunks)
+        events.heartbeat(pattern=f"moving-{name}")
+    return detector.collect(), 3 * sum(words for _, words in chunks)
 
 
 def _move(gpu: CudaGpu, detector: Detector, at: int, words: int) -> None:
@@ -173,29 +185,31 @@ def _move(gpu: CudaGpu, detector: Detector, at: int, words: int) -> None:
     detector.check(at, MOVED // 16 * 16, "random", 3)
 
 
-def _rest(gpu: CudaGpu, teller: Teller, seconds: float) -> None:
+def _rest(gpu: CudaGpu, events: EventWriter, seconds: float) -> None:
     """Leave the words alone for so long."""
     gpu.wait()
     ends_s = time.monotonic() + seconds
     while (left_s := ends_s - time.monotonic()) > 0:
         time.sleep(min(0.5, left_s))
-        teller.beat(pattern="fade")
+        events.heartbeat(pattern="fade")
 
 
-def bandwidth(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+def bandwidth(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInResult:
     """Run `hbm`: read, write, copy and triad of *mib* a buffer for *seconds* together; GB/s of
     traffic, median of the samples.
 
     What was copied is compared in the end.
     """
-    words = int(float(options.get("mib", 2048)) * (1 << 17))
+    words = int(float(options.get("mib", BUFFER_MIB)) * (1 << 17))
     first, second, third = (gpu.take(8 * words) for _ in range(3))
     detector = Detector(gpu)
     total = gpu.take(64)
     detector.fill(first, words, "random", 7)
     detector.fill(third, words, "random", 8)
     detector.fill(second, words, "random", 7)
-    proven = proof(detector, second, words, lambda: detector.check(second, words, "random", 7))
+    proof = prove_detector(
+        detector, second, words, lambda: detector.check(second, words, "random", 7)
+    )
     ways = {
         "read": (
             1,
@@ -219,23 +233,23 @@ def bandwidth(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     }
     rates = {}
     for name, (traffic, start) in ways.items():
-        samples = repeated(gpu, teller, float(options.get("seconds", 2)) / len(ways), start)
+        samples = repeated(gpu, events, float(options.get("seconds", 2)) / len(ways), start)
         rates[f"{name}_gbps"] = round(
             traffic * 8 * words / sorted(samples)[len(samples) // 2] / 1e9, 1
         )
-        teller.tell("sample", **{f"{name}_gbps": rates[f"{name}_gbps"]})
+        events.write("sample", **{f"{name}_gbps": rates[f"{name}_gbps"]})
     detector.check(second, words, "random", 7)
     detector.fill(second, words, "constant", 1)
     gpu.launch(
         "copy-words", blocks(words), target=second, buffer=first, words=words
     )  # once more, to where nothing is right yet
     detector.check(second, words, "random", 7)
-    found = detector.found()
+    found = detector.collect()
     gpu.release(first, second, third, total)
-    return judged(2 * words, "words copied", found.wrong, found.first, proven, **rates)
+    return judge_comparison(2 * words, "words copied", found, proof, **rates)
 
 
-def repeated(gpu: CudaGpu, teller: Teller, seconds: float, start: Any) -> list[float]:
+def repeated(gpu: CudaGpu, events: EventWriter, seconds: float, start: Any) -> list[float]:
     """Start something again and again for so long, after a first time that does not count; return
     the times in seconds.
     """
@@ -247,5 +261,5 @@ def repeated(gpu: CudaGpu, teller: Teller, seconds: float, start: Any) -> list[f
         before = gpu.mark()
         start()
         times.append(gpu.between_s(before, gpu.mark()))
-        teller.beat()
+        events.heartbeat()
     return times

@@ -12,9 +12,17 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.worker.detecting import Detector, blocks, proof, together
+from gpuscan.burnin.results import BurnInResult, BurnInStatus
+from gpuscan.burnin.worker.detecting import (
+    Detector,
+    Mismatches,
+    Proof,
+    blocks,
+    combine_proofs,
+    prove_detector,
+)
 from gpuscan.burnin.worker.driver import CudaError, CudaGpu
-from gpuscan.burnin.worker.lines import Outcome, Teller, judged
+from gpuscan.burnin.worker.protocol import EventWriter, judge_comparison, make_result
 
 UINT64, SUM = 5, 0  # ncclUint64, ncclSum
 SEED = 0x1F83D9ABFB41BD6B
@@ -82,7 +90,7 @@ def _candidates() -> Iterator[str]:
                 yield path
 
 
-def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+def run(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInResult:
     """Run `nccl`: options GPUs (PCI addresses, this one first), ops, mib of the whole, seconds for
     each op.
 
@@ -91,23 +99,21 @@ def run(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     """
     addresses = list(options.get("cards", []))
     if len(addresses) < 2:
-        return Outcome("skip", "a collective needs two GPUs")
+        return make_result(BurnInStatus.SKIP, "a collective needs two GPUs")
     noted = _noted()
     with ExitStack() as opened:
         nccl = library()
         if nccl is None:
-            return Outcome("skip", NONE)
+            return make_result(BurnInStatus.SKIP, NONE)
         try:
             gpus = [gpu, *(opened.enter_context(CudaGpu(address)) for address in addresses[1:])]
-            return _measured(nccl, gpus, teller, options, noted)
+            return _measured(nccl, gpus, events, options, noted)
         except NcclError as error:
             gpu.free_all()
-            limits = (
-                "; in a container the limits of /dev/shm and of locked memory are the usual cause"
-                if "system" in str(error)
-                else ""
-            )
-            return Outcome("unknown", f"{error}{limits}", numbers={"variables": noted.variables})
+            text = str(error)
+            if "system" in text:
+                text += "; in a container, check the limits of /dev/shm and of locked memory"
+            return make_result(BurnInStatus.UNKNOWN, text, numbers={"variables": noted.variables})
 
 
 @cache
@@ -129,42 +135,47 @@ def _noted() -> Noted:
 
 
 def _measured(
-    nccl: Any, gpus: Sequence[CudaGpu], teller: Teller, options: dict[str, Any], noted: Noted
-) -> Outcome:
+    nccl: Any, gpus: Sequence[CudaGpu], events: EventWriter, options: dict[str, Any], noted: Noted
+) -> BurnInResult:
     log_from = os.fstat(noted.log).st_size
     grain = 128 * len(gpus)  # the kernels over words want a multiple of 16, each part too
     words = (int(float(options.get("mib", 1024)) * (1 << 20)) // 8) // grain * grain
     shape = Shape(words, words // len(gpus))
     with _ranks(nccl, gpus, shape) as ranks:
-        proven = _proof(ranks, shape)
+        proof = _prove(ranks, shape)
         rates, operations = {}, 0
         for op in options.get("ops", list(FACTORS)):
-            teller.beat(op=op)
+            events.heartbeat(op=op)
             operations += _checked(nccl, op, ranks, shape)
             rates[op] = _busbw_gbps(
-                nccl, op, ranks, shape, float(options.get("seconds", 2)), teller
+                nccl, op, ranks, shape, float(options.get("seconds", 2)), events
             )
             operations += _checked(nccl, op, ranks, shape)
-            teller.tell("sample", op=op, busbw_gbps=rates[op])
-        found = [(rank.gpu.address, rank.detector.found()) for rank in ranks]
-    wrong = sum(each.wrong for _, each in found)
-    first = [row | {"card": address} for address, each in found for row in each.first][:8]
+            events.write("sample", op=op, busbw_gbps=rates[op])
+        found = [(rank.gpu.address, rank.detector.collect()) for rank in ranks]
+    wrong = Mismatches(
+        sum(mismatches.total for _, mismatches in found),
+        tuple(
+            mismatch._replace(gpu=address)
+            for address, mismatches in found
+            for mismatch in mismatches.first
+        ),
+    )
     version = ctypes.c_int()
     _checked_call(nccl, "ncclGetVersion", ctypes.byref(version))
     way = transport(os.pread(noted.log, 1 << 22, log_from).decode("utf-8", "replace"))
-    told = {
+    numbers = {
         "busbw_gbps": rates,
         "ranks": len(gpus),
         "transport": way,
         "nccl_version": version.value,
     }
-    return judged(
+    return judge_comparison(
         operations,
-        "words that came out of collectives",
+        "words received in collectives",
         wrong,
-        first,
-        proven,
-        **told,
+        proof,
+        **numbers,
         variables=noted.variables,
     )
 
@@ -199,18 +210,18 @@ def _ranks(nccl: Any, gpus: Sequence[CudaGpu], shape: Shape) -> Iterator[list[Ra
         rank.gpu.release(rank.send, rank.receive, rank.want)
 
 
-def _proof(ranks: Sequence[Rank], shape: Shape) -> dict[str, Any]:
+def _prove(ranks: Sequence[Rank], shape: Shape) -> Proof:
     """Prove the comparison on every GPU, in the buffer that it will read."""
-    told = []
+    proofs = []
     for rank in ranks:
         at, detector = rank.receive, rank.detector
         for place in (at, rank.want):
             detector.fill(place, shape.words, "random", SEED)
-        told.append(
-            proof(detector, at, shape.words, partial(detector.compare, at, rank.want, shape.words))
-        )
-        told[-1]["first"] = [row | {"card": rank.gpu.address} for row in told[-1]["first"]]
-    return together(told)
+        check = partial(detector.compare, at, rank.want, shape.words)
+        proof = prove_detector(detector, at, shape.words, check)
+        first = tuple(mismatch._replace(gpu=rank.gpu.address) for mismatch in proof.first)
+        proofs.append(proof._replace(first=first))
+    return combine_proofs(proofs)
 
 
 def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:
@@ -294,7 +305,7 @@ def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
 
 
 def _busbw_gbps(
-    nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape, seconds: float, teller: Teller
+    nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape, seconds: float, events: EventWriter
 ) -> float:
     """Return the median bus bandwidth, as nccl-tests counts it: the whole's bytes a second times
     what a link carries of them.
@@ -308,7 +319,7 @@ def _busbw_gbps(
         samples.append(first.between_s(before, first.mark()))
         for rank in ranks[1:]:
             rank.gpu.wait()
-        teller.beat(op=op)
+        events.heartbeat(op=op)
     share = FACTORS[op] * (len(ranks) - 1) / len(ranks)
     return round(share * 8 * shape.words / sorted(samples)[len(samples) // 2] / 1e9, 1)
 

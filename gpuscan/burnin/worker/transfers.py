@@ -5,13 +5,20 @@ each way.
 import ctypes
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.worker.detecting import Detector, Found, proof, together
+from gpuscan.burnin.results import BurnInResult, BurnInStatus
+from gpuscan.burnin.worker.detecting import (
+    Detector,
+    Mismatches,
+    Proof,
+    combine_proofs,
+    prove_detector,
+)
 from gpuscan.burnin.worker.driver import CudaGpu
-from gpuscan.burnin.worker.lines import Outcome, Teller, judged
 from gpuscan.burnin.worker.memory import repeated
+from gpuscan.burnin.worker.protocol import EventWriter, judge_comparison, make_result
 
 SEED = 0x5BE0CD19137E2179
-MIB = 512
+MIB = 512.0
 
 
 class Loop(NamedTuple):
@@ -26,7 +33,7 @@ class Loop(NamedTuple):
     down: int
 
 
-def pcie(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+def pcie(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInResult:
     """Run `pcie`: options mib (a buffer), seconds (all ways together). GB/s to the GPU, to the
     host, and both at once.
 
@@ -44,28 +51,25 @@ def pcie(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
     detector, words = Detector(gpu), size // 8
     detector.fill(loop.source, words, "random", SEED)
     detector.fill(loop.target, words, "random", SEED)
-    proven = proof(
+    proof = prove_detector(
         detector, loop.target, words, lambda: detector.check(loop.target, words, "random", SEED)
     )
     found, where = _around(gpu, detector, loop)
-    rates = _rates(gpu, teller, loop, float(options.get("seconds", 3)))
+    rates = _rates(gpu, events, loop, float(options.get("seconds", 3)))
     detector.check(loop.target, words, "random", SEED)  # what came last of both ways at once
     gpu.copy(loop.target, loop.down, size)
     detector.check(loop.target, words, "random", SEED)
-    both = detector.found()
+    both = detector.collect()
     again, where_again = _around(gpu, detector, loop)
     gpu.release(loop.source, loop.target, loop.up, loop.down)
-    first = (found.first + both.first + again.first)[:8]
-    wrong = found.wrong + both.wrong + again.wrong
-    outcome = judged(4 * words, "words moved to the host and back", wrong, first, proven, **rates)
-    return (
-        outcome._replace(text=outcome.text + (where or where_again))
-        if outcome.status == "fail"
-        else outcome
-    )
+    wrong = found.plus(both).plus(again)
+    result = judge_comparison(4 * words, "words moved to the host and back", wrong, proof, **rates)
+    if result.status is BurnInStatus.FAIL:
+        return result._replace(text=result.text + (where or where_again))
+    return result
 
 
-def _around(gpu: CudaGpu, detector: Detector, loop: Loop) -> tuple[Found, str]:
+def _around(gpu: CudaGpu, detector: Detector, loop: Loop) -> tuple[Mismatches, str]:
     """Send the pattern to the host and back; where it comes back wrong, send it up again to tell
     the ways apart.
     """
@@ -77,12 +81,12 @@ def _around(gpu: CudaGpu, detector: Detector, loop: Loop) -> tuple[Found, str]:
     gpu.copy(loop.down, loop.source, loop.size)
     gpu.copy(loop.target, loop.down, loop.size)
     detector.check(loop.target, words, "random", SEED)
-    found = detector.found()
-    if not found.wrong:
+    found = detector.collect()
+    if not found.total:
         return found, ""
     gpu.copy(loop.target, loop.down, loop.size)
     detector.check(loop.target, words, "random", SEED)
-    if detector.found().wrong:
+    if detector.collect().total:
         return (
             found,
             "; a second upload is wrong too: on the way to the host, or in the host's memory",
@@ -90,8 +94,8 @@ def _around(gpu: CudaGpu, detector: Detector, loop: Loop) -> tuple[Found, str]:
     return found, "; a second upload is right: on the way to the GPU"
 
 
-def _rates(gpu: CudaGpu, teller: Teller, loop: Loop, seconds: float) -> dict[str, float]:
-    """Return the median rates in GB/s; `both` is the sum of the two ways at once, on two streams."""
+def _rates(gpu: CudaGpu, events: EventWriter, loop: Loop, seconds: float) -> dict[str, float]:
+    """Return the median rates in GB/s; `both` sums the two ways at once, on two streams."""
     gpu.copy(loop.up, loop.source, loop.size)
     other = gpu.call("cuStreamCreate", 1)
     ways = {"to_card_gbps": (1, lambda: gpu.copy(loop.target, loop.up, loop.size))}
@@ -99,9 +103,9 @@ def _rates(gpu: CudaGpu, teller: Teller, loop: Loop, seconds: float) -> dict[str
     ways["both_gbps"] = (2, lambda: _both(gpu, loop, other))
     rates = {}
     for name, (traffic, start) in ways.items():
-        times = repeated(gpu, teller, seconds / len(ways), start)
+        times = repeated(gpu, events, seconds / len(ways), start)
         rates[name] = round(traffic * loop.size / sorted(times)[len(times) // 2] / 1e9, 2)
-        teller.tell("sample", **{name: rates[name]})
+        events.write("sample", **{name: rates[name]})
     gpu.call("cuStreamDestroy", other)
     return rates
 
@@ -120,7 +124,7 @@ def _both(gpu: CudaGpu, loop: Loop, other: Any) -> None:
         gpu.call("cuEventDestroy", event)  # the driver keeps it until it has happened
 
 
-def peer(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
+def peer(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInResult:
     """Run `peer`: from this GPU to each of *peers* (PCI addresses) and back at once; options mib,
     seconds a pair.
     """
@@ -128,34 +132,37 @@ def peer(gpu: CudaGpu, teller: Teller, options: dict[str, Any]) -> Outcome:
         int(float(options.get("mib", MIB)) * (1 << 20)),
         float(options.get("seconds", 1)),
     )
-    outcomes: dict[str, Outcome] = {}
+    results: dict[str, BurnInResult] = {}
     for address in options.get("peers", []):
-        teller.beat(peer=address)
+        events.heartbeat(peer=address)
         with CudaGpu(address) as other:
-            outcomes[address] = _pair(gpu, other, teller, size, seconds)
-        teller.tell("sample", peer=address, **outcomes[address].numbers)
-    if not outcomes:
-        return Outcome("skip", "no other GPU to send to")
-    wrong = sum(outcome.mismatches for outcome in outcomes.values())
-    first = [
-        row | {"peer": address} for address, outcome in outcomes.items() for row in outcome.first
-    ]
-    proven = {
-        "proven": all(o.proof["proven"] for o in outcomes.values()),
-        "injected": {a: o.proof for a, o in outcomes.items()},
-    }
-    numbers = {"peers": {address: outcome.numbers for address, outcome in outcomes.items()}}
-    return judged(
-        sum(o.operations for o in outcomes.values()),
+            results[address] = _pair(gpu, other, events, size, seconds)
+        events.write("sample", peer=address, **results[address].numbers)
+    if not results:
+        return make_result(BurnInStatus.SKIP, "no other GPU to send to")
+    wrong = sum(result.mismatches or 0 for result in results.values())
+    first = tuple(
+        mismatch._replace(peer=address)
+        for address, result in results.items()
+        for mismatch in result.first
+    )
+    proof = Proof(
+        all(result.proof["proven"] for result in results.values()),
+        {address: result.proof for address, result in results.items()},
+    )
+    numbers = {"peers": {address: dict(result.numbers) for address, result in results.items()}}
+    return judge_comparison(
+        sum(result.operations or 0 for result in results.values()),
         "words sent to other GPUs",
-        wrong,
-        first[:8],
-        proven,
+        Mismatches(wrong, first),
+        proof,
         **numbers,
     )
 
 
-def _pair(gpu: CudaGpu, other: CudaGpu, teller: Teller, size: int, seconds: float) -> Outcome:
+def _pair(
+    gpu: CudaGpu, other: CudaGpu, events: EventWriter, size: int, seconds: float
+) -> BurnInResult:
     """Send a pattern to another GPU, compare it there by that GPU's own kernel; then time one
     way and both.
     """
@@ -167,18 +174,20 @@ def _pair(gpu: CudaGpu, other: CudaGpu, teller: Teller, size: int, seconds: floa
     there.fill(from_other, words, "random", SEED + 1)
     there.fill(target, words, "random", SEED)
     here.fill(back, words, "random", SEED + 1)
-    proven = together(
+    proof = combine_proofs(
         [
-            proof(there, target, words, lambda: there.check(target, words, "random", SEED)),
-            proof(here, back, words, lambda: here.check(back, words, "random", SEED + 1)),
+            prove_detector(
+                there, target, words, lambda: there.check(target, words, "random", SEED)
+            ),
+            prove_detector(here, back, words, lambda: here.check(back, words, "random", SEED + 1)),
         ]
     )
-    one = repeated(gpu, teller, seconds / 2, lambda: gpu.copy(target, source, size))
+    one = repeated(gpu, events, seconds / 2, lambda: gpu.copy(target, source, size))
     there.check(target, words, "random", SEED)
     other.wait()  # what follows writes there again
     two = repeated(
         gpu,
-        teller,
+        events,
         seconds / 2,
         lambda: _exchange(gpu, other, (target, source), (back, from_other), size),
     )
@@ -191,21 +200,14 @@ def _pair(gpu: CudaGpu, other: CudaGpu, teller: Teller, size: int, seconds: floa
     gpu.wait()
     there.check(target, words, "random", SEED)
     here.check(back, words, "random", SEED + 1)
-    found, returned = there.found(), here.found()
+    found, returned = there.collect(), here.collect()
     gpu.release(source, back)
     numbers = {
         "direct": direct,
         "one_way_gbps": _rate(size, one),
         "both_gbps": _rate(2 * size, two),
     }
-    return judged(
-        5 * words,
-        "words",
-        found.wrong + returned.wrong,
-        found.first + returned.first,
-        proven,
-        **numbers,
-    )
+    return judge_comparison(5 * words, "words", found.plus(returned), proof, **numbers)
 
 
 def _exchange(

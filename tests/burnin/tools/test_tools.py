@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from paths import RECORDINGS
 
 from gpuscan import collectors
-from gpuscan.burnin.plan import planned
+from gpuscan.burnin.plan import make_plan
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.tools import programs as tools
 from gpuscan.burnin.tools.programs import Tool, is_tool, wanted
@@ -878,7 +878,7 @@ def test_each_port_that_is_up_and_that_perftest_knows_is_looped_back() -> None:
         port._replace(hca=hca, number=n, state=state, link_layer=layer)
         for hca, n, state, layer in told
     )
-    asked = planned(demo_node(ports=ports), BurnInOptions("medium")).tools
+    asked = make_plan(demo_node(ports=ports), BurnInOptions("medium")).tools
     keys = [tool.key for tool in asked if tool.name == "ib_write_bw"]
     assert keys == [BW.replace("mlx5_0", "mlx4_0 -i 2"), BW.replace("mlx5_0", "mlx5_1")]
     assert list(made(keys[0], BW_TEXT)) == ["node ib_write_bw mlx4_0 port 2"]

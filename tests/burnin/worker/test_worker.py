@@ -16,7 +16,7 @@ import fake_cuda
 import pytest
 
 from gpuscan.burnin.request import has_cuda_binding
-from gpuscan.burnin.worker import driver, gemm, lines, memory
+from gpuscan.burnin.worker import driver, gemm, memory, protocol
 from gpuscan.burnin.worker import main as worker
 from gpuscan.errors import UsageError
 
@@ -261,7 +261,7 @@ def test_memory_that_others_hold_is_not_tested(fake: fake_cuda.Driver, work: Run
     fake.held = fake.memory // 5
     found = result(work({"test": "memory", "patterns": ["ones"]}))
     assert found["status"] == "unknown"
-    assert found["text"].startswith("only 78% of the GPU's memory could be taken")
+    assert found["text"].startswith("only 78% of the GPU's memory could be allocated")
 
 
 def test_an_error_that_leaves_the_gpu_usable_ends_one_test(
@@ -369,15 +369,15 @@ def test_tests_come_line_by_line_until_the_input_ends(work: Run) -> None:
 )
 def test_a_bad_plan_is_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        lines.plan(text)
+        protocol.parse_plan(text)
 
 
 def test_heartbeats_come_once_a_second() -> None:
     out, now = io.StringIO(), [0.0]
-    teller = lines.Teller(out, lambda: now[0])
+    events = protocol.EventWriter(out, lambda: now[0])
     for at in (0.0, 0.4, 0.9, 1.0, 1.5, 2.1):
         now[0] = at
-        teller.beat()
+        events.heartbeat()
     assert [json.loads(line)["at_s"] for line in out.getvalue().splitlines()] == [0.0, 1.0, 2.1]
 
 

@@ -1,12 +1,11 @@
 """`cuda.bindings.driver` for workers that are processes of their own: the stand-in, with faults
-planted.
+planted, in which work takes no time.
 
-FAKE_CUDA_FAULTS is JSON, under `start` the calls that fail with a CUDA code, whatever the GPU, and
-by GPU: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third time (or *every*), up to
-*until*; *fail* calls with a CUDA code; *ms* a launch; *deaf* kernels; *apart* where it reaches no
-other GPU; *hang* the call that never returns, deaf to SIGTERM; *killed* the call that SIGKILL
-comes in, once (a file of that name in *folder* tells that it has); *triads* after which nothing
-that was started ends.
+FAKE_CUDA_FAULTS is JSON, by GPU: *flip* what is written wrong (`gemm`, `fill`, `copy`) every third
+time (or *every*), up to *until*; *fail* calls with a CUDA code; *ms* a launch takes, *triad_ms* a
+launch of the memory's triad; *deaf* kernels; *apart* where it reaches no other GPU; *hang* the call
+that never returns, whatever the signal (a file `hanging` in *folder* says that it hangs). Under
+`start` it has calls that fail with a CUDA code whatever the GPU.
 """
 
 from __future__ import annotations
@@ -22,10 +21,29 @@ from typing import Any
 
 import fake_cuda
 
-from gpuscan.burnin.worker import driver, memory
+from gpuscan.burnin.worker import driver, gemm, memory, transfers
 
+SPEED = 1000.0  # time flies in a worker, so that tests of minutes take a moment
+_began_s, _monotonic, _sleep = time.monotonic(), time.monotonic, time.sleep
+
+
+def _fast_monotonic() -> float:
+    return _began_s + SPEED * (_monotonic() - _began_s)
+
+
+def _fast_sleep(seconds: Any) -> None:
+    _sleep(float(seconds) / SPEED)
+
+
+time.monotonic = _fast_monotonic
+time.sleep = _fast_sleep
+driver.HANG_S = 0.5 * SPEED
+driver.FAREWELL_S = 0.5 * SPEED
 memory.GRAIN = 1 << 10  # a GPU of one MiB would not be worth a page
-driver.HANG_S = 0.5
+memory.BUFFER_MIB = 1 / 16
+memory.FRACTION, memory.LEAST, memory.LEAST_OF_ALL = 0.05, 0.0, 0.0
+transfers.MIB = 1 / 16
+gemm.SIZE = 256
 
 DRIVER = fake_cuda.Driver()
 FAULTS: dict[str, Any] = json.loads(os.environ.get("FAKE_CUDA_FAULTS", "{}"))
@@ -66,15 +84,18 @@ def _plant(address: str) -> None:
                 block[len(block) // 2] ^= 4
 
     DRIVER.after_write = flip
-    triad, triads = DRIVER._kernel_triad, []
+    triad, copy = DRIVER._kernel_triad, DRIVER._kernel_copy
 
-    def some(entry: Any, target: int, **more: int) -> None:
+    def timed_triad(entry: Any, target: int, **more: int) -> None:
+        DRIVER.spent_ms = faults.get("triad_ms", DRIVER.spent_ms)
         triad(entry, target, **more)
-        triads.append(target)
-        if len(triads) > faults.get("triads", 1 << 30):
-            DRIVER.failing = {"cuEventQuery": fake_cuda.CUresult.CUDA_ERROR_NOT_READY}
 
-    DRIVER._kernel_triad = some  # type: ignore[method-assign,assignment]
+    def timed_copy(entry: Any, target: int, buffer: int, **more: int) -> None:
+        DRIVER.spent_ms = faults.get("ms", 5.0)
+        copy(entry, target, buffer, **more)
+
+    DRIVER._kernel_triad = timed_triad  # type: ignore[method-assign,assignment]
+    DRIVER._kernel_copy = timed_copy  # type: ignore[method-assign]
 
 
 def cuDeviceGetByPCIBusId(address: bytes) -> tuple[Any, ...]:
@@ -91,9 +112,5 @@ def __getattr__(name: str) -> Any:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if "folder" in MINE:
             (Path(MINE["folder"]) / "hanging").touch()
-        time.sleep(3600)
-    killed = Path(MINE.get("folder", "/nowhere")) / "killed"
-    if name == MINE.get("killed") and not killed.exists():
-        killed.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        _sleep(3600)
     return getattr(DRIVER, name)
