@@ -29,7 +29,7 @@ ORDER = (
     "importers",
     "profile",
     "collectors",
-    "burnin.rates burnin.merging burnin.tools burnin.watching",
+    "burnin.rates burnin.merging burnin.results burnin.sampling burnin.tools",
     "recording",
     "incidents",
     "kernellog",
@@ -56,8 +56,6 @@ WORKERS = (  # they run, or start, what loads the GPUs
     ("worker", "nccl.py"),
     ("worker", "transfers.py"),
     ("burnin", "workers.py"),
-    ("burnin", "pool.py"),
-    ("burnin", "scheduler.py"),
     ("tools", "run.py"),
 )
 Graph = Mapping[str, frozenset[str]]

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from gpuscan.burnin.clock import Clock
 from gpuscan.collectors import again
+from gpuscan.collectors.burnin_counters import TAIL
 from gpuscan.collectors.reading import names
 from gpuscan.model import Unread
 from gpuscan.recording import Reading, Recording
 
-TAIL = "tail:/dev/kmsg"
 DRIVER_LINE = re.compile(r"NVRM|nvidia-nvswitch|nvidia-nvlink|SXid", re.IGNORECASE)
 MAX_LINES = 200  # kept per test
 MEMORY_COUNTERS = (

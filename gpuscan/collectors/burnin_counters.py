@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from gpuscan.burnin.counters import TAIL
 from gpuscan.collectors import gpu_facts
 from gpuscan.collectors.reading import names, parsed, take
 from gpuscan.model import Amount, Unread, is_unread
 from gpuscan.recording import Recording
 
+TAIL = "tail:/dev/kmsg"
 CORRECTED = re.compile(r"(?<!un)correct(ed|able)", re.IGNORECASE)
 AER = re.compile(r"PCIe Bus Error: severity=", re.IGNORECASE)
 # what follows an AER line: the registers, and the name of each bit
