@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gpuscan.burnin.checkpoint import EarlierWork, parse_results, save_checkpoint
 from gpuscan.burnin.clock import Clock, real_clock
-from gpuscan.burnin.counters import TAIL, CounterLog, Reader
+from gpuscan.burnin.counters import CounterLog, Reader
 from gpuscan.burnin.launcher import ProcessLauncher
 from gpuscan.burnin.levels import BurnInStep
 from gpuscan.burnin.merging import add_second_try, merge, worse
@@ -19,6 +19,7 @@ from gpuscan.burnin.results import BurnInResult, BurnInStatus
 from gpuscan.burnin.sampling import LoadSampler, sample_keys
 from gpuscan.burnin.second_tries import find_doubtful
 from gpuscan.burnin.tools import run as tools
+from gpuscan.collectors.burnin_counters import TAIL
 from gpuscan.errors import GpuscanError, complain
 from gpuscan.live import signals
 from gpuscan.live.process import Child

@@ -13,7 +13,8 @@ from paths import RECORDINGS
 
 from gpuscan import collectors
 from gpuscan.burnin.clock import real_clock
-from gpuscan.burnin.counters import MAX_LINES, TAIL, CounterLog
+from gpuscan.burnin.counters import MAX_LINES, CounterLog
+from gpuscan.collectors.burnin_counters import TAIL
 from gpuscan.model.unread import Unread
 from gpuscan.recording import Reading, load, patch
 

@@ -19,7 +19,6 @@ from gpuscan import collectors
 from gpuscan import profile as profiles
 from gpuscan.burnin.checkpoint import EarlierWork, identify, start_checkpoint
 from gpuscan.burnin.clock import Clock
-from gpuscan.burnin.counters import TAIL
 from gpuscan.burnin.launcher import WorkerProcess
 from gpuscan.burnin.levels import TIMES, LevelTimes
 from gpuscan.burnin.plan import BurnInPlan, make_plan, plan_reading
@@ -28,6 +27,7 @@ from gpuscan.burnin.progress import Progress
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.sampling import sample_keys
 from gpuscan.burnin.scheduler import BurnInJob, Scheduler
+from gpuscan.collectors.burnin_counters import TAIL
 from gpuscan.engine.report import Report
 from gpuscan.live.limits import Limits
 from gpuscan.model import Unread

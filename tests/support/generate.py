@@ -46,6 +46,8 @@ not read. For type checkers only; generated from gpuscan/model by tests/support/
 from collections.abc import Mapping
 from typing import Any
 
+from gpuscan.model.burnin import Ending
+
 class Profile:
     """The profile as a check sees it: `profile.gpu.count`; an open expectation ends the check."""
 
