@@ -7,6 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from building import was_read
 from burnt import burn_test, load
 from nodes_recordings import base, judged, judged_facts
 
@@ -18,7 +19,7 @@ from gpuscan.model.outcome import Action, Result, Status
 from gpuscan.recording import Recording, patch
 
 EIGHT: Node = collectors.node(base("h200-8x-ib"))
-GPUS = {gpu.label: gpu.address for gpu in EIGHT.gpus}
+GPUS = {gpu.label: gpu.address for gpu in was_read(EIGHT.gpus)}
 QUICK = base("h200-2x-quick")
 TWICE: dict[str, Any] = {"mismatches": 3, "mismatches_again": (1,)}
 
@@ -263,5 +264,5 @@ def test_a_second_try_whose_detector_proved_nothing_is_none() -> None:
         node = collectors.node(
             patch(QUICK, {f"burnin:{test}(0000:00:06.0)": {"with": {"again": again}}})
         )
-        (found,) = [each for each in node.tests if each.label == f"SXM2 {test}"]
+        (found,) = [each for each in was_read(node.tests) if each.label == f"SXM2 {test}"]
         assert (found.mismatches_again, found.hash_again) == ((), "")

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from building import by_subject, demo_node, judged, lost, the
+from building import by_subject, demo_node, judged, lost, the, was_read
 
 from gpuscan import files
 from gpuscan.engine import suite
@@ -29,7 +29,9 @@ def changed(**facts: Any) -> Node:
     """Return the demo with other facts of the GPU in SXM8."""
     node = demo_node()
     return node._replace(
-        gpus=tuple(gpu._replace(**facts) if gpu.address == SXM8 else gpu for gpu in node.gpus)
+        gpus=tuple(
+            gpu._replace(**facts) if gpu.address == SXM8 else gpu for gpu in was_read(node.gpus)
+        )
     )
 
 
@@ -40,7 +42,7 @@ def said(check: str, node: Node, subject: str = "gpu:SXM8") -> Finding:
 
 
 def rows(**changes: bool) -> Any:
-    return demo_node().gpus[1].remapped_rows._replace(**changes)
+    return was_read(was_read(demo_node().gpus)[1].remapped_rows)._replace(**changes)
 
 
 def test_only_a_gpu_s_own_flags_are_never_shared() -> None:
@@ -100,22 +102,25 @@ def test_memory() -> None:
         False,
         "next-idle",
     )
-    errors = demo_node().gpus[1].ecc_errors._replace(uncorrected_volatile=3)
+    errors = was_read(demo_node().gpus)[1].ecc_errors._replace(uncorrected_volatile=3)
     ecc = said("memory.uncorrectable_ecc", changed(ecc_errors=errors))
     assert ecc.message == "uncorrectable ECC errors since the driver was loaded: 3"
     assert (ecc.observed, ecc.expected) == (3, 0)
 
 
 def test_links_that_are_down_are_numbered_and_links_that_are_missing_are_counted() -> None:
-    links = demo_node().gpus[1].nvlinks
-    down = tuple(link._replace(active=link.number not in (3, 7)) for link in links)
+    links = was_read(demo_node().gpus)[1].nvlinks
+    down = tuple(link._replace(active=link.number not in (3, 7)) for link in was_read(links))
     finding = said("nvlink.links", changed(nvlinks=down))
     assert (finding.message, finding.observed, finding.expected) == (
         "16 of 18 NVLinks are up (down: 3, 7)",
         16,
         18,
     )
-    assert said("nvlink.links", changed(nvlinks=links[:12])).message == "12 of 18 NVLinks are up"
+    assert (
+        said("nvlink.links", changed(nvlinks=was_read(links)[:12])).message
+        == "12 of 18 NVLinks are up"
+    )
 
 
 def xid(**changes: Any) -> Incident:

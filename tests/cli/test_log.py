@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from building import was_read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import BOOT, USERS, WAYS, XID, write_journal
@@ -200,7 +201,7 @@ def test_a_recording_of_a_log_is_judged_again(tmp_path: Path, call: Call) -> Non
     again = call("judge", str(kept), "--format", "json")
     report = json.loads(again.out)
     assert (again.code, report["run"]["limited_to"]) == (30, ["a kernel log"])
-    assert [one.label for one in collectors.node(load(str(kept))).incidents] == [
+    assert [one.label for one in was_read(collectors.node(load(str(kept))).incidents)] == [
         "Xid 79 on 0000:3b:00.0"
     ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from building import was_read
 from nodes_recordings import base, judged, not_passed
 
 from gpuscan import collectors
@@ -108,7 +109,9 @@ def test_a_state_that_makes_no_sense_is_unread(state: str) -> None:
 def test_a_rate_that_is_no_number_is_unread(rate: str) -> None:
     """NaN is below nothing, so it would pass for any rate."""
     recording = patch(base("h100-8x-ib"), port("mlx5_3", rate=f"{rate} Gb/sec (4X NDR)\n"))
-    rates: dict[str, Any] = {one.label: one.rate_gbps for one in collectors.node(recording).ports}
+    rates: dict[str, Any] = {
+        one.label: one.rate_gbps for one in was_read(collectors.node(recording).ports)
+    }
     assert {label: rate.kind for label, rate in rates.items() if is_unread(rate)} == {
         "mlx5_3/1": "garbled"
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import was_read
 from nodes_recordings import base, judged, not_passed
 from program import Call
 
@@ -99,8 +100,8 @@ XIDS = [
 @pytest.mark.parametrize("line", XIDS)
 def test_a_gpu_behind_a_long_domain_and_its_xid_agree(line: str) -> None:
     node = collectors.node(moved(line))
-    assert LONG in [gpu.address for gpu in node.gpus]
-    (incident,) = node.incidents
+    assert LONG in [gpu.address for gpu in was_read(node.gpus)]
+    (incident,) = was_read(node.incidents)
     assert (incident.label, incident.address) == ("Xid 119 on SXM8", LONG)
     assert judged(moved()).exit_code == 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import was_read
 from nodes_recordings import base, judged, told
 from program import Call
 
@@ -64,7 +65,7 @@ def test_a_record_of_the_journal_counts_whatever_its_stamp(
     recording = logged(
         BOOT, line(XID, **stamps), line("later", **{OWN: "7200000000"}), ring=RINGS[ring]
     )
-    (incident,) = collectors.node(recording).incidents
+    (incident,) = was_read(collectors.node(recording).incidents)
     assert (incident.label, incident.first_s) == ("Xid 119 on SXM8", at_s)
     report = judged(recording)
     assert words(report) == {(FAULT, INCIDENT): "fail/reset-gpu", (COVERS, "node"): "pass"}
@@ -153,7 +154,7 @@ def test_log_files_are_the_last_resort() -> None:
     value = {**told_by, "boots": 1, "gaps": 0, "left_out": 0, "whole": False, "kernel": True}
     missing = dict.fromkeys(FILES, {"error": ["not-found", "No such file or directory", 2]})
     node = collectors.node(patch(base("demo"), {**NEITHER, **missing, FILES[1]: value}))
-    assert [one.label for one in node.incidents] == ["Xid 119 on SXM8"]
+    assert [one.label for one in was_read(node.incidents)] == ["Xid 119 on SXM8"]
     assert node.sources["incidents"] == (FILES[1],)
     unread = collectors.node(patch(base("demo"), {**NEITHER, **missing})).incidents
     assert is_unread(unread), "and where there is none it is the ring buffer that is missed"

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pytest
+from building import was_read
 from machine import Machine
 from nodes_recordings import base, judged, not_passed
 from nodes_synthetic import CX7, GPUS, vpd
@@ -26,7 +27,7 @@ ABSENT = {"error": ["not-found", "No such file or directory", 2]}
 
 
 def first_port(changes: dict[str, Any]) -> Port:
-    return collectors.node(patch(EIGHT, changes)).ports[0]
+    return was_read(collectors.node(patch(EIGHT, changes)).ports)[0]
 
 
 def kind(fact: Any) -> str:
@@ -35,7 +36,7 @@ def kind(fact: Any) -> str:
 
 
 def test_an_adapter_tells_what_it_is() -> None:
-    port = collectors.node(EIGHT).ports[0]
+    port = was_read(collectors.node(EIGHT).ports)[0]
     assert (port.hca_type, port.board_id, port.node_guid) == (
         "MT4129",
         "ZZT0000000001",
@@ -46,7 +47,7 @@ def test_an_adapter_tells_what_it_is() -> None:
 
 
 def test_ethernet_ports_are_known_and_not_judged() -> None:
-    (port,) = collectors.node(EIGHT).ethernet_ports
+    (port,) = was_read(collectors.node(EIGHT).ethernet_ports)
     assert (port.label, port.hca_part_number, port.mtu) == (
         "mlx5_bond_0/1",
         "900-9D3B6-00CV-AA0",
@@ -102,7 +103,7 @@ def test_a_vpd_s_bytes_and_blanks_do_no_harm() -> None:
 
 def test_without_root_nothing_else_is_missing() -> None:
     recording = patch(EIGHT, {"*/vpd": {"error": ["no-permission", "Permission denied", 13]}})
-    assert kind(collectors.node(recording).ports[0].hca_serial) == "no-permission"
+    assert kind(was_read(collectors.node(recording).ports)[0].hca_serial) == "no-permission"
     assert judged(recording).exit_code == 0
 
 
@@ -181,7 +182,9 @@ def cabled(changes: dict[str, Any], **answers: Any) -> Recording:
 
 def ends(recording: Recording) -> dict[str, Any]:
     node = collectors.node(recording)
-    return {port.hca: port.far_end for port in (*node.ports, *node.ethernet_ports)}
+    return {
+        port.hca: port.far_end for port in (*was_read(node.ports), *was_read(node.ethernet_ports))
+    }
 
 
 def test_the_far_end_of_each_port() -> None:
@@ -274,8 +277,8 @@ def test_a_sweep_may_take_longer_than_a_file() -> None:
 
 def test_disks() -> None:
     disks = collectors.node(EIGHT).disks
-    assert len(disks) == 8
-    assert disks[0]._asdict() == {
+    assert len(was_read(disks)) == 8
+    assert was_read(disks)[0]._asdict() == {
         "label": "nvme0",
         "address": "0000:19:00.0",
         "model": "Micron_7450_MTFDKCC3T8TFR",
@@ -290,7 +293,9 @@ def test_a_machine_without_disks_and_one_that_hides_them() -> None:
         patch(EIGHT, {"dir:/sys/class/nvme": {"error": ["no-permission", "?"]}})
     ).disks
     assert kind(hidden) == "no-permission"
-    one = collectors.node(patch(EIGHT, {"file:/sys/class/nvme/nvme3/serial": "\n"})).disks[3]
+    one = was_read(
+        collectors.node(patch(EIGHT, {"file:/sys/class/nvme/nvme3/serial": "\n"})).disks
+    )[3]
     assert (kind(one.serial), one.model) == ("garbled", "Micron_7450_MTFDKCC3T8TFR")
 
 
@@ -317,12 +322,12 @@ def logged(*lines: str, step_us: int = 10) -> dict[str, tuple[str, str]]:
         *(f"4,{100 + n},{900_000_000 + n * step_us},-;{line}" for n, line in enumerate(lines)),
     ]
     gpus = collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": log})).gpus
-    told = {
+    told: dict[str, Any] = {
         gpu.address: (
             kind(gpu.logged_serial) or gpu.logged_serial,
             kind(gpu.logged_uuid) or gpu.logged_uuid,
         )
-        for gpu in gpus
+        for gpu in was_read(gpus)
     }
     return {
         address: words for address, words in told.items() if words != ("not-found", "not-found")
@@ -369,7 +374,9 @@ def test_lines_that_are_far_apart_are_two_events() -> None:
 
 def test_a_log_that_was_not_read_tells_why() -> None:
     denied = {"error": ["no-permission", "Operation not permitted", 1]}
-    (gpu, *_) = collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": denied, "run:*": denied})).gpus
+    (gpu, *_) = was_read(
+        collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": denied, "run:*": denied})).gpus
+    )
     assert (kind(gpu.logged_serial), kind(gpu.logged_uuid)) == ("no-permission", "no-permission")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from building import was_read
 from burnt import burn_test
 from machine import EIGHT
 from nodes_recordings import judged_facts
@@ -20,7 +21,7 @@ from gpuscan.recording import load
 from gpuscan.renderers import folding, text
 
 NODE = collectors.node(load(str(EIGHT)))
-GPUS = {gpu.label: gpu.address for gpu in NODE.gpus}
+GPUS = {gpu.label: gpu.address for gpu in was_read(NODE.gpus)}
 GOOD = {"peer_one_way_gbps": 391.4, "peer_both_gbps": 760.0}
 Bad = Callable[[str, str], bool]
 

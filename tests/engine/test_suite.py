@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from building import HEAD, checks_of, demo_node, judged, module, the
+from building import HEAD, checks_of, demo_node, judged, module, the, was_read
 
 from gpuscan.engine import suite
 from gpuscan.errors import UsageError
@@ -443,7 +443,7 @@ def test_what_a_check_can_say(tmp_path: Path) -> None:
     )
     first, second = the(report, "area.says_two").findings
     assert (first.action, first.observed, first.expected) == (Action.REPLACE, 1, 2)
-    assert first.culprits == (demo_node().gpus[0].label, "PSU1")
+    assert first.culprits == (was_read(demo_node().gpus)[0].label, "PSU1")
     assert (second.severity, second.action, second.impact) == (Status.WARN, Action.REBOOT, "none")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import by_subject, checks_of, demo_node, expecting, judged, lost, the
+from building import by_subject, checks_of, demo_node, expecting, judged, lost, the, was_read
 
 from gpuscan.engine.verdict import Case, capability, judge
 from gpuscan.model import Counter, Incident, Node, Port, Unread
@@ -14,7 +14,7 @@ from gpuscan.model.outcome import Action, Status
 from gpuscan.profile import load
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
-SXM6, SXM8, SXM5, SXM7 = (gpu.address for gpu in demo_node().gpus)
+SXM6, SXM8, SXM5, SXM7 = (gpu.address for gpu in was_read(demo_node().gpus))
 PORT = Port(
     label="mlx5_0/1",
     hca="mlx5_0",
@@ -41,7 +41,9 @@ PORT = Port(
 
 def with_gpu(node: Node, label: str, **changes: Any) -> Node:
     return node._replace(
-        gpus=tuple(gpu._replace(**changes) if gpu.label == label else gpu for gpu in node.gpus)
+        gpus=tuple(
+            gpu._replace(**changes) if gpu.label == label else gpu for gpu in was_read(node.gpus)
+        )
     )
 
 
@@ -372,7 +374,7 @@ def test_a_lost_gpu_is_one_finding_and_its_echoes_are_explained(tmp_path: Path) 
 def test_needs_reach_through_needs(tmp_path: Path) -> None:
     node = demo_node()
     node = node._replace(driver=node.driver._replace(access="not-loaded"))
-    for gpu in node.gpus:
+    for gpu in was_read(node.gpus):
         node = with_gpu(node, gpu.label, access="not-loaded", performance_state=lost())
     report = judged(checks_of(tmp_path / "c", NEEDS), node)
     assert [r.check for r in report.results if r.status not in (SKIP, PASS)] == [
@@ -505,10 +507,10 @@ def test_two_gpus_share_no_cause_and_three_do(tmp_path: Path) -> None:
     checks = checks_of(tmp_path / "c", SHARED)
     node = hot(demo_node(), "SXM6", "SXM8")
     for gpus, action in ((2, Action.REPLACE), (3, Action.INSPECT)):
-        few = judged(checks, node._replace(gpus=node.gpus[:gpus]))
+        few = judged(checks, node._replace(gpus=was_read(node.gpus)[:gpus]))
         assert by_subject(few, "area.links")["gpu:SXM6"].findings[0].action is action
     one_of_three = judged(
-        checks, hot(demo_node(), "SXM6")._replace(gpus=hot(demo_node(), "SXM6").gpus[:3])
+        checks, hot(demo_node(), "SXM6")._replace(gpus=was_read(hot(demo_node(), "SXM6").gpus)[:3])
     )
     assert by_subject(one_of_three, "area.links")["gpu:SXM6"].findings[0].action is Action.REPLACE
 
@@ -563,7 +565,7 @@ def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Pat
     report = judged(checks_of(tmp_path / "c", ONE), node)
     kinds = [(part["kind"], part["slot"], part["address"]) for part in report.parts]
     assert kinds[1:2] + kinds[4:] == [("gpu", "SXM8", SXM8), ("port", "mlx5_0/1", "0000:0a:00.0")]
-    assert report.parts[0]["serial"] == demo_node().gpus[0].serial
+    assert report.parts[0]["serial"] == was_read(demo_node().gpus)[0].serial
     assert report.parts[1]["serial"] is None
     assert report.parts[4] == {
         "kind": "port", "slot": "mlx5_0/1", "address": "0000:0a:00.0", "firmware": "28.39", "board_id": "MT_1", "hca": "mlx5_0",
@@ -615,9 +617,11 @@ def test_a_capability_asks_for_a_fact_or_for_a_part_of_it(
 ) -> None:
     lack: Any = Unread("k", "not-supported", "Not Supported")
     node = demo_node()
-    gpu = node.gpus[0]
+    gpu = was_read(node.gpus)[0]
     links = (
-        lack if fact == "nvlinks" else tuple(link._replace(**{fact: lack}) for link in gpu.nvlinks)
+        lack
+        if fact == "nvlinks"
+        else tuple(link._replace(**{fact: lack}) for link in was_read(gpu.nvlinks))
     )
     node = node._replace(gpus=(gpu._replace(nvlinks=links),))
     body = (
@@ -659,7 +663,7 @@ def test_part(gpu: Gpu) -> None:
 
 
 def test_on_a_busy_node_what_jobs_cause_explains_warnings_and_nothing_else(tmp_path: Path) -> None:
-    gpu = demo_node().gpus[0]
+    gpu = was_read(demo_node().gpus)[0]
     unread: Any = lost()
     node = demo_node(gpus=(gpu._replace(performance_state=unread),))
     case = Case(node, expecting(), checks_of(tmp_path / "c", HEAT))
@@ -704,7 +708,7 @@ def test_after_plain(gpu: Gpu) -> None:
 
 def test_a_warning_explains_others_only_where_the_busy_node_made_it_one(tmp_path: Path) -> None:
     """And then only that of a check that waits."""
-    node = demo_node(gpus=demo_node().gpus[:1])
+    node = demo_node(gpus=was_read(demo_node().gpus)[:1])
     seen = {}
     for word in ("fail", "warn"):
         case = Case(node, expecting(), checks_of(tmp_path / word, WARMTH.format(waits=word)))

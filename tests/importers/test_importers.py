@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import was_read
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import RECORDINGS, SHARED
@@ -420,7 +421,7 @@ def test_a_bug_report_is_all_its_sections(tmp_path: Path) -> None:
         "kernel log",
     }
     node = collectors.node(recording)
-    assert (node.driver.module_version, node.driver.flavour, node.gpus[0].device_id) == (
+    assert (node.driver.module_version, node.driver.flavour, was_read(node.gpus)[0].device_id) == (
         "570.124.06",
         "open",
         "10de:2330",
@@ -557,14 +558,14 @@ PRINTED: dict[str, Callable[[Gpu], Any]] = {  # how nvidia-smi -q prints what NV
     "VBIOS Version": lambda gpu: gpu.vbios,
     "Persistence Mode": lambda gpu: "Enabled" if gpu.persistence else "Disabled",
     "ECC Mode": lambda gpu: {
-        "Current": switch(gpu.ecc_mode.current),
-        "Pending": switch(gpu.ecc_mode.pending),
+        "Current": switch(was_read(was_read(gpu.ecc_mode).current)),
+        "Pending": switch(was_read(was_read(gpu.ecc_mode).pending)),
     },
     "Remapped Rows": lambda gpu: {
-        "Correctable Error": gpu.remapped_rows.correctable,
-        "Uncorrectable Error": gpu.remapped_rows.uncorrectable,
-        "Pending": "Yes" if gpu.remapped_rows.pending else "No",
-        "Remapping Failure Occurred": "Yes" if gpu.remapped_rows.failed else "No",
+        "Correctable Error": was_read(gpu.remapped_rows).correctable,
+        "Uncorrectable Error": was_read(gpu.remapped_rows).uncorrectable,
+        "Pending": "Yes" if was_read(gpu.remapped_rows).pending else "No",
+        "Remapping Failure Occurred": "Yes" if was_read(gpu.remapped_rows).failed else "No",
     },
 }
 READ_BACK = (
@@ -604,9 +605,9 @@ def printed(gpus: tuple[Gpu, ...]) -> str:
 )
 def test_what_a_query_prints_is_read_back(name: str, tmp_path: Path) -> None:
     live = collectors.node(opened(name)).gpus
-    read = collectors.node(opened(str(text(tmp_path, printed(live))))).gpus
-    assert [[getattr(gpu, fact) for fact in READ_BACK] for gpu in read] == [
-        [getattr(gpu, fact) for fact in READ_BACK] for gpu in live
+    read = collectors.node(opened(str(text(tmp_path, printed(was_read(live)))))).gpus
+    assert [[getattr(gpu, fact) for fact in READ_BACK] for gpu in was_read(read)] == [
+        [getattr(gpu, fact) for fact in READ_BACK] for gpu in was_read(live)
     ]
 
 
@@ -624,14 +625,14 @@ def test_a_query_tells_what_nvml_told_of_the_same_gpus(suffix: str) -> None:
     """The demo was made on the machine of the capture; serial numbers were replaced in both."""
     node = collectors.node(opened(str(CAPTURES / f"h200-x4-vm/nvidia-smi-q.{suffix}")))
     live = collectors.node(opened("demo"))
-    assert [gpu.label for gpu in node.gpus] == [gpu.label for gpu in live.gpus]
-    for mine, other in zip(node.gpus, live.gpus, strict=True):
+    assert [gpu.label for gpu in was_read(node.gpus)] == [gpu.label for gpu in was_read(live.gpus)]
+    for mine, other in zip(was_read(node.gpus), was_read(live.gpus), strict=True):
         for fact in FACTS:
             if fact not in ("serial", "uuid") and not is_unread(getattr(other, fact)):
                 assert getattr(mine, fact) == getattr(other, fact), fact
         assert (
-            mine.fabric.state,
-            mine.fabric.status,
+            was_read(mine.fabric).state,
+            was_read(mine.fabric).status,
             mine.pcie.width,
             mine.pcie.max_generation,
         ) == (3, 0, 16, 5)
@@ -654,7 +655,9 @@ def test_public_files_of_healthy_machines_pass() -> None:
     lspci = report(PUBLIC / "lspci-vvv-h100-8x.txt.gz")
     assert (lspci.exit_code, len(lspci.parts), found(lspci)) == (0, 8, {})
     assert report(PUBLIC / "ib-sysfs-h100-8x.tar.gz").exit_code == 0
-    assert len(collectors.node(opened(str(PUBLIC / "ib-sysfs-h100-8x.tar.gz"))).ports) == 8
+    assert (
+        len(was_read(collectors.node(opened(str(PUBLIC / "ib-sysfs-h100-8x.tar.gz"))).ports)) == 8
+    )
     one_fault = report(PUBLIC / "fabricmanager.log")
     assert (one_fault.exit_code, [row["entry"] for row in one_fault.incidents]) == (
         30,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from building import was_read
 from nodes_recordings import base, exit_of, judged, told
 
 from gpuscan import catalogue, collectors
@@ -37,7 +38,7 @@ def logged(where: tuple[str, str], *messages: str, changes: Any = None) -> Recor
 def incidents(
     *messages: str, where: tuple[str, str] = NEW, changes: Any = None
 ) -> tuple[Incident, ...]:
-    return collectors.node(logged(where, *messages, changes=changes)).incidents
+    return was_read(collectors.node(logged(where, *messages, changes=changes)).incidents)
 
 
 def words(report: Report) -> dict[str, str]:

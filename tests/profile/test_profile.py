@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from building import demo_node, lost
+from building import demo_node, lost, was_read
 from program import Call
 
 from gpuscan import profile
@@ -62,7 +62,7 @@ def machine(*device_ids: str, vendor: str = "", product: str = "", board: str = 
     """Return a node with these GPUs in a machine of that name."""
     node = demo_node()
     gpus = tuple(
-        node.gpus[0]._replace(address=f"0000:{n:02x}:00.0", device_id=one)
+        was_read(node.gpus)[0]._replace(address=f"0000:{n:02x}:00.0", device_id=one)
         for n, one in enumerate(device_ids)
     )
     names: dict[str, Any] = {
@@ -379,7 +379,7 @@ def test_gpus_that_could_not_be_listed_or_named() -> None:
     )
     nameless = machine(H200, H200)
     nameless = nameless._replace(
-        gpus=(nameless.gpus[0], nameless.gpus[1]._replace(device_id=unread))
+        gpus=(was_read(nameless.gpus)[0], was_read(nameless.gpus)[1]._replace(device_id=unread))
     )
     chosen, why = profile.choose(nameless)
     assert (chosen.name, chosen.vouches) == ("default", False)
@@ -479,12 +479,15 @@ GPU_NAMES = {
 @pytest.mark.parametrize("name", GPU_NAMES)
 def test_gpus_are_named_by_slot_address_serial_or_index(name: str) -> None:
     node = select_gpus(demo_node(), [name])
-    assert [gpu.label for gpu in node.gpus] == [GPU_NAMES[name]]
+    assert [gpu.label for gpu in was_read(node.gpus)] == [GPU_NAMES[name]]
 
 
 def test_gpus_are_named_by_uuid_and_keep_their_order() -> None:
-    uuid = demo_node().gpus[1].uuid
-    assert [gpu.label for gpu in select_gpus(demo_node(), ["SXM5", uuid.upper(), "SXM5"]).gpus] == [
+    uuid = was_read(demo_node().gpus)[1].uuid
+    assert [
+        gpu.label
+        for gpu in was_read(select_gpus(demo_node(), ["SXM5", was_read(uuid).upper(), "SXM5"]).gpus)
+    ] == [
         "SXM8",
         "SXM5",
     ]
@@ -492,10 +495,10 @@ def test_gpus_are_named_by_uuid_and_keep_their_order() -> None:
 
 def test_the_incidents_of_other_gpus_go_with_them() -> None:
     node = demo_node()
-    first = node.incidents[:1] or ()
+    first = was_read(node.incidents)[:1] or ()
     assert all(
         one.address == "0000:00:07.0"
-        for one in select_gpus(node._replace(incidents=first), ["SXM8"]).incidents
+        for one in was_read(select_gpus(node._replace(incidents=first), ["SXM8"]).incidents)
     )
     unread: Any = lost()
     assert select_gpus(node._replace(incidents=unread), ["SXM8"]).incidents == unread
@@ -507,7 +510,9 @@ def test_a_name_of_no_gpu_or_of_two_is_refused() -> None:
     with pytest.raises(UsageError, match="--gpus : no such GPU"):
         select_gpus(demo_node(), [""])
     node = demo_node()
-    slot1 = node._replace(gpus=(*node.gpus[:3], node.gpus[3]._replace(physical_slot="1")))
+    slot1 = node._replace(
+        gpus=(*was_read(node.gpus)[:3], was_read(node.gpus)[3]._replace(physical_slot="1"))
+    )
     with pytest.raises(
         UsageError, match=r"--gpus 1: names SXM8 \(0000:00:07.0\) and SXM7 \(0000:00:09.0\)"
     ):

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from building import was_read
 from nodes_synthetic import CX7, vpd
 from paths import RECORDINGS
 
@@ -283,14 +284,16 @@ def test_no_name_of_a_part_survives() -> None:
 def test_redacted_parts_are_still_parts() -> None:
     """The VPD is one, the sweep finds the port by its GUID, models and ports of switches stay."""
     before, after = collectors.node(with_parts()), collectors.node(redact(with_parts()))
-    (port,), (was,) = after.ports, before.ports
+    (port,), (was,) = was_read(after.ports), was_read(before.ports)
     assert was.far_end == "SW leaf-of-corp (0xb83fd20300cd0001) port 17"
-    assert re.fullmatch(r"SW [a-z]{4}-[a-z]{2}-[a-z]{4} \(0x[0-9a-f]{16}\) port 17", port.far_end)
+    assert re.fullmatch(
+        r"SW [a-z]{4}-[a-z]{2}-[a-z]{4} \(0x[0-9a-f]{16}\) port 17", was_read(port.far_end)
+    )
     assert port.hca_part_number == was.hca_part_number == "MCX75310AAS-NEAT"
-    assert re.fullmatch(r"[A-Z]{2}\d{4}[A-Z]{2}\d{5}", port.hca_serial)
+    assert re.fullmatch(r"[A-Z]{2}\d{4}[A-Z]{2}\d{5}", was_read(port.hca_serial))
     told = redact(with_parts()).get("file:/x")
-    assert told == f"nic {port.hca_serial}, disk nvme-{after.disks[0].serial}"
-    assert after.disks[0].model == "Micron_7450"
+    assert told == f"nic {port.hca_serial}, disk nvme-{was_read(after.disks)[0].serial}"
+    assert was_read(after.disks)[0].model == "Micron_7450"
     lldp = json.loads(redact(with_parts()).get("run:lldpcli -f json0 show neighbors"))["lldp"][0][
         "interface"
     ][0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuscan import collectors
 from gpuscan.engine import suite
@@ -15,10 +15,11 @@ from gpuscan.engine.report import Report
 from gpuscan.engine.suite import Check
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.importers.load import opened
-from gpuscan.model import Node, Unread
+from gpuscan.model import Fact, Node, Unread, is_unread
 from gpuscan.model.outcome import Action, Finding, Result, Status
 from gpuscan.profile import Profile, load
 
+T = TypeVar("T")
 HEAD = "from gpuscan import Action, Gpu, Incident, Node, Port, Profile, check, fail, read, warn\n"
 
 
@@ -78,3 +79,9 @@ def plain(status: Status, check: str = "a.b") -> Result:
 def report_of(*results: Result, **changes: Any) -> Report:
     """Return a report that holds *results*."""
     return Report({}, {}, {}, (), results)._replace(**changes)
+
+
+def was_read(fact: Fact[T]) -> T:
+    """Return a fact that the test takes to have been read."""
+    assert not is_unread(fact), fact
+    return fact

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import demo_node
+from building import demo_node, was_read
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import RECORDINGS
@@ -38,7 +38,8 @@ BURN = "run:gpu_burn -m 90% -tc 300"
 BW = "run:ib_write_bw -d mlx5_0 -F --report_gbits -s 1048576 -D 5 loopback"
 LAT = "run:ib_write_lat -d mlx5_0 -F -s 8 -n 10000 loopback"
 GPUS = tuple(
-    gpu._replace(label=f"SXM{2 * number + 2}") for number, gpu in enumerate(demo_node().gpus)
+    gpu._replace(label=f"SXM{2 * number + 2}")
+    for number, gpu in enumerate(was_read(demo_node().gpus))
 )  # by NVML's index
 
 
@@ -128,8 +129,8 @@ def test_a_gpu_that_fails_is_named_with_the_action_of_its_heaviest_code() -> Non
     }
     failed = records["SXM4 dcgmi-diag memory"]
     assert (failed.action, failed.address, failed.gpu) == ("replace", GPUS[1].address, "SXM4")
-    assert "DCGM code 80 ROW_REMAP_FAILURE" in failed.text
-    assert "Row remap failure on GPU 1." in failed.text
+    assert "DCGM code 80 ROW_REMAP_FAILURE" in was_read(failed.text)
+    assert "Row remap failure on GPU 1." in was_read(failed.text)
 
 
 def test_the_older_root_and_its_gpus() -> None:
@@ -236,7 +237,10 @@ def test_the_software_tests_of_dcgm_3_blame_a_gpu_only_for_the_one_error_there_i
     def told(gpu: int, *codes: int) -> list[tuple[str, str, str]]:
         bad = {"gpu_id": gpu, "status": "Fail", "warnings": [rows[code] for code in codes]}
         records = made(DCGM, diag({"name": "Row Remap", "results": [bad]}), 226)
-        return [(one.gpu, one.action, one.text.rpartition("; ")[2]) for one in records.values()]
+        return [
+            (one.gpu, was_read(one.action), was_read(one.text).rpartition("; ")[2])
+            for one in records.values()
+        ]
 
     assert told(0, 80) == [("SXM2", "replace", "Of GPU 0.")]
     assert told(3, 80, 85) == [("node", "replace", "Of GPU 3.")]
@@ -366,7 +370,7 @@ def nvb(*cases: Any, **more: Any) -> str:
 
 
 def rates(record: BurnTest) -> list[tuple[str, float]]:
-    return [(rate.label, rate.value) for rate in record.rates]
+    return [(rate.label, rate.value) for rate in was_read(record.rates)]
 
 
 def test_the_least_rate_counts_and_its_gpus_are_named() -> None:
@@ -414,7 +418,7 @@ def test_the_least_rate_counts_and_its_gpus_are_named() -> None:
         "device_local_copy": ([("hbm_copy_engine_gbps", 2980)], "least: SXM4", "ran"),
         "host_device_latency_sm": ([], "", "ran"),
     }
-    (rate,) = records[f"node nvbandwidth {ways[0]}"].rates
+    (rate,) = was_read(records[f"node nvbandwidth {ways[0]}"].rates)
     assert (rate.usual, rate.again) == (54.5, ())
 
 
@@ -477,7 +481,7 @@ def test_data_that_arrived_wrong_fails(text: str) -> None:
     """
     (record,) = made(NVB, text, 1).values()
     assert (record.label, record.ended) == ("node nvbandwidth verification", "failed")
-    assert "0x7f0000000000" in record.text
+    assert "0x7f0000000000" in was_read(record.text)
 
 
 def test_the_testcase_in_which_data_arrived_wrong_is_named() -> None:
@@ -487,7 +491,7 @@ def test_the_testcase_in_which_data_arrived_wrong_is_named() -> None:
         error="ASSERT",
     )
     records = made(NVB, text, 1)
-    assert records["node nvbandwidth verification"].text.startswith(
+    assert was_read(records["node nvbandwidth verification"].text).startswith(
         "device_to_device_memcpy_read_ce: Invalid value"
     )
     assert (
@@ -866,7 +870,7 @@ def test_which_programs_a_level_asks_for() -> None:
 
 
 def test_each_port_that_is_up_and_that_perftest_knows_is_looped_back() -> None:
-    port = collectors.node(load(str(RECORDINGS / "h100-8x-ib.json.gz"))).ports[0]
+    port = was_read(collectors.node(load(str(RECORDINGS / "h100-8x-ib.json.gz"))).ports)[0]
     told: list[tuple[str, int, Any, str]] = [
         ("mlx4_0", 1, "DOWN", "InfiniBand"),
         ("mlx4_0", 2, "ACTIVE", "InfiniBand"),
