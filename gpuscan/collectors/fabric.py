@@ -6,10 +6,11 @@ from typing import Any
 
 from gpuscan.collectors import cables, vpd
 from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
-from gpuscan.model import Port, Unread, is_unread, read_or
+from gpuscan.model import Fact, Port, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
+ROOT_KEY = f"dir:{ROOT}"
 DEVICES = "/sys/bus/pci/devices"
 NET = "/sys/class/net"
 HCA_FILES = ("fw_ver", "board_id", "hca_type", "node_guid")
@@ -109,52 +110,54 @@ def _rate_gbps(value: Any) -> float:
 
 
 def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
-    """Make the records of the InfiniBand ports and of the Ethernet ports; a machine without that
-    directory has none.
+    """Return the InfiniBand ports and the Ethernet ports of the same HCAs; without the sysfs
+    directory there are none. One port whose kind was not read makes both lists Unread.
+
+    Ethernet ports carry storage and management; RoCE fabrics have their own checks. A text that
+    does not name the link layer is taken to speak of InfiniBand.
     """
-    key = f"dir:{ROOT}"
-    listed = take(recording, key, names)
-    sources["ports"] = (key,)
-    if is_unread(listed):
-        return ((), ()) if listed.kind == "not-found" else (listed, listed)
-    ports: list[Port] = []
-    for hca in listed:
-        numbers = take(recording, f"dir:{ROOT}/{hca}/ports", _numbers)
-        sources["ports"] += (f"dir:{ROOT}/{hca}/ports",)
-        if is_unread(numbers):
-            return numbers, numbers
-        ports += [_port(recording, hca, number) for number in numbers]
+    sources["ports"] = (ROOT_KEY,)
+    ports = _all_ports(recording, sources)
+    if is_unread(ports):
+        return ((), ()) if ports.kind == "not-found" and ports.key == ROOT_KEY else (ports, ports)
     sources["ports"] += tuple(
         f"file:{ROOT}/{port.hca}/ports/{port.number}/link_layer" for port in ports
     )
     sources["ethernet_ports"] = sources["ports"]
     for port in ports:
         if is_unread(port.link_layer) and port.link_layer.kind != "not-recorded":
-            return (
-                port.link_layer,
-                port.link_layer,
-            )  # it may be one of those that are missed, or one of no concern
-    # Ethernet ports of the same adapters carry storage and management; RoCE fabrics are judged by
-    # their own checks. A text that does not tell the layer is taken to speak of InfiniBand.
-    others = [
-        port for port in ports if not is_unread(port.link_layer) and port.link_layer == "Ethernet"
-    ]
-    kept = [port for port in ports if port not in others]
-    active = sum(port.state == "ACTIVE" for port in kept)
-    states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in kept)
-    for path, listing in (("ports", kept), ("ethernet_ports", others)):
+            return port.link_layer, port.link_layer
+    ethernet = tuple(port for port in ports if read_or(port.link_layer, "") == "Ethernet")
+    infiniband = [port for port in ports if port not in ethernet]
+    for path, listing in (("ports", infiniband), ("ethernet_ports", ethernet)):
         for port in listing:
-            sources.update(
-                {
-                    f"{path}[{port.label}].{fact}": keys
-                    for fact, keys in _keys(recording, port).items()
-                }
-            )
-    sources.update({f"ports[{port.label}].active_ports": states for port in kept})
-    return tuple(port._replace(active_ports=active) for port in kept), tuple(others)
+            _add_sources(f"{path}[{port.label}]", port, sources)
+    states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in infiniband)
+    sources.update({f"ports[{port.label}].active_ports": states for port in infiniband})
+    active = sum(port.state == "ACTIVE" for port in infiniband)
+    return tuple(port._replace(active_ports=active) for port in infiniband), ethernet
 
 
-def _keys(recording: Recording, port: Port) -> dict[str, tuple[str, ...]]:
+def _all_ports(recording: Recording, sources: Sources) -> Fact[list[Port]]:
+    hcas: Fact[tuple[str, ...]] = take(recording, ROOT_KEY, names)
+    if is_unread(hcas):
+        return hcas
+    ports: list[Port] = []
+    for hca in hcas:
+        numbers: Fact[tuple[str, ...]] = take(recording, f"dir:{ROOT}/{hca}/ports", _numbers)
+        sources["ports"] += (f"dir:{ROOT}/{hca}/ports",)
+        if is_unread(numbers):
+            return numbers
+        ports += [_port(recording, hca, number) for number in numbers]
+    return ports
+
+
+def _add_sources(path: str, port: Port, sources: Sources) -> None:
+    """Add the readings behind each fact of a port."""
+    sources.update({f"{path}.{fact}": keys for fact, keys in _keys(port).items()})
+
+
+def _keys(port: Port) -> dict[str, tuple[str, ...]]:
     """Return the readings behind each fact of a port."""
     base, own = f"{ROOT}/{port.hca}", f"{ROOT}/{port.hca}/ports/{port.number}"
     netdev, vpd_key = f"dir:{base}/device/net", f"file:{DEVICES}/{port.address}/vpd"
@@ -211,10 +214,8 @@ def _port(recording: Recording, hca: str, number: str) -> Port:
         netdev=netdev,
         mtu=_behind(netdev, recording, f"file:{NET}/{netdev}/mtu", _number),
         far_end=cables.far_end(recording, port, layer, guid, netdev),
-        **{
-            fact: counter(recording, f"file:{port}/counters/{file}", _number)
-            for fact, file in COUNTERS.items()
-        },
+        link_downed=counter(recording, f"file:{port}/counters/link_downed", _number),
+        symbol_errors=counter(recording, f"file:{port}/counters/symbol_error", _number),
         active_ports=0,
     )
 

@@ -16,6 +16,7 @@ TOLD = (
     "import:cards"  # the GPUs that an imported text speaks of; by index where it gives no address
 )
 NVIDIA = "10DE"
+NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
 UNTOLD: Any = Unread("", "not-found", "the kernel log was not asked")  # log.facts fills it in
 CALLS = tuple(ask for ask in gpu_facts.EVERY if not ask.call.startswith("/"))
 FILES = tuple(ask for ask in gpu_facts.EVERY if ask.call.startswith("/"))
@@ -75,7 +76,7 @@ def after_load(known: Recording) -> list[str]:
     """Return what of the GPUs is read anew after a burn-in: all but what shows that they have
     just been loaded.
     """
-    asks = [ask for ask in gpu_facts.EVERY if ask.fact not in gpu_facts.OF_THE_MOMENT]
+    asks = [ask for ask in gpu_facts.EVERY if not ask.momentary]
     keys = [
         key
         for address in _addresses(known)
@@ -241,36 +242,18 @@ def _physical_slot(recording: Recording, address: str) -> Any:
 
 
 def _access(recording: Recording, address: str, driver: Driver) -> Any:
-    """Tell whether the driver can talk to the GPU: by its handle, then by what its calls
-    answered.
+    """Return whether the driver can talk to the GPU (`ok`, `lost`, ...): by its handle, then by the
+    answers to its calls. Unread if nobody could ask.
     """
     handle = recording.get(_handle(address))
-    if is_unread(driver.access) or (is_unread(handle) and handle.kind == "not-recorded"):
-        return handle if not is_unread(driver.access) and driver.access == "ok" else driver.access
+    if is_unread(driver.access):
+        return driver.access
     if is_unread(handle):
-        if driver.access == "timed-out" and handle.kind == "blocked-behind":
-            return handle  # another GPU made NVML hang: this one was never asked
-        if driver.access != "ok":
-            return driver.access
-        if handle.kind == "not-found" or handle.code in (6, 28):
-            hidden = _hidden(recording, address)
-            return (
-                handle._replace(kind="no-permission", text="hidden from this container")
-                if hidden
-                else "lost"
-            )
-        if handle.code == UNKNOWN_ERROR:
-            hidden = _hidden(recording, address)
-            return (
-                handle._replace(kind="no-permission", text="hidden from this container")
-                if hidden
-                else "unopened"
-            )
-        return access(handle)
+        return _access_without_handle(recording, address, driver.access, handle)
     if handle is not True:
         return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
-    # of an older recording a call may be missing that was not known then: that is one fact unread,
-    # not a silent GPU
+    # an older recording may lack a call that is asked today: that is one unread fact, not a GPU
+    # that does not answer
     answers = [recording.get(key) for ask in CALLS if (key := ask.key(address)) in recording]
     errors = {answer.kind: answer for answer in answers if is_unread(answer)}
     for kind in ("lost", "timed-out", "reset-required"):
@@ -279,10 +262,24 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
     return errors.get("blocked-behind", "ok")
 
 
-def _hidden(recording: Recording, address: str) -> bool:
-    """Tell whether the kernel drives the GPU but this container does not show it: its device file
-    is missing.
-    """
+def _access_without_handle(
+    recording: Recording, address: str, driver_access: str, handle: Unread
+) -> Any:
+    blocked = driver_access == "timed-out" and handle.kind == "blocked-behind"
+    if blocked or (driver_access == "ok" and handle.kind == "not-recorded"):
+        return handle  # the GPU was never asked: NVML hung on another one, or nobody recorded it
+    if driver_access != "ok":
+        return driver_access
+    absent = handle.kind == "not-found" or handle.code in NO_SUCH_GPU
+    if not absent and handle.code != UNKNOWN_ERROR:
+        return access(handle)
+    if _is_hidden(recording, address):
+        return handle._replace(kind="no-permission", text="hidden from this container")
+    return "lost" if absent else "unopened"
+
+
+def _is_hidden(recording: Recording, address: str) -> bool:
+    """Return whether the kernel drives the GPU but its device file is missing, as in a container."""
     minor = take(recording, f"file:/proc/driver/nvidia/gpus/{address}/information", _minor)
     if is_unread(minor):
         identity = take(recording, f"file:{PCI}/{address}/uevent", _identity)

@@ -1,42 +1,43 @@
-"""How a fact is taken from a reading: parsed, or `Unread` with the reason, and booked with its
-source.
-"""
+"""How a fact is made of a reading: parsed, or `Unread` with the reason."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-from gpuscan.model import Counter, Unread, is_unread
+from gpuscan.model import Counter, Fact, Unread, is_unread
 from gpuscan.recording import NOT_RECORDED, Recording
 
-Sources = dict[str, tuple[str, ...]]
+Sources = dict[str, tuple[str, ...]]  # a fact's path in the node -> its reading keys
+UNPARSABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration)
 
 
 def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int = 0) -> Any:
     """Return the parsed newest value of *key*, or Unread.
 
     *since* is the first driver branch that can answer: under an older one, `not-supported` and
-    `not-found` become `too-old-driver`. An answer that *parse* rejects is `garbled`.
+    `not-found` become `too-old-driver`. A value that *parse* refuses is `garbled`.
     """
     value = recording.get(key)
-    if is_unread(value):
-        if (
-            since
-            and value.kind in ("not-supported", "not-found")
-            and 0 < driver_branch(recording) < since
-        ):
-            return value._replace(kind="too-old-driver", text=f"needs driver R{since}")
-        return value
-    return parsed(key, value, parse)
+    if not is_unread(value):
+        return parsed(key, value, parse)
+    absent = value.kind in ("not-supported", "not-found")
+    if since and absent and 0 < driver_branch(recording) < since:
+        return value._replace(kind="too-old-driver", text=f"needs driver R{since}")
+    return value
 
 
 def parsed(key: str, value: Any, parse: Callable[[Any], Any]) -> Any:
-    """Return *value* as *parse* makes it, or Unread `garbled` where it makes no sense."""
+    """Return *value* parsed, or Unread `garbled` if *parse* refuses it."""
     try:
-        made = parse(value)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration):
+        fact = parse(value)
+    except UNPARSABLE:
         return Unread(key, "garbled", f"makes no sense: {value!r:.80}")
-    return made._replace(key=key) if is_unread(made) else made
+    return fact._replace(key=key) if is_unread(fact) else fact
+
+
+def growth(first: int, last: int) -> int:
+    """Return how much a counter grew; one that fell was reset in between, and grew since."""
+    return last - first if last >= first else last
 
 
 def counter(
@@ -44,72 +45,67 @@ def counter(
     key: str,
     parse: Callable[[Any], Any],
     since: int = 0,
-    join: Callable[[int, int], int] = lambda first, last: last - first if last >= first else last,
-) -> Any:
-    """Return a `Counter` of the readings of *key*: the newest total, and first and last joined
-    (their difference).
-
-    One reading alone shows no growth; a counter that fell was set back, and has grown to what it is
-    since.
+    join: Callable[[int, int], int] = growth,
+) -> Fact[Counter]:
+    """Return a `Counter` of the readings of *key*: the newest total, and *join* of the first and
+    the last. The growth of a counter that was read once is `not-recorded`.
     """
     newest = take(recording, key, parse, since)
     if is_unread(newest):
         return newest
-    earlier: list[Any] = [
-        parsed(key, r.value, parse) if r.error is None else r.error for r in recording.all(key)[:-1]
+    earlier: list[Fact[int]] = [
+        parsed(key, reading.value, parse) if reading.error is None else reading.error
+        for reading in recording.all(key)[:-1]
     ]
-    lack: Any = next((sample for sample in earlier if is_unread(sample)), None)
     if not earlier:
-        lack = Unread(key, "not-recorded", "read once: no growth can be seen")
-    return Counter(newest, lack if lack is not None else join(earlier[0], newest))
+        return Counter(newest, Unread(key, "not-recorded", "read once: no growth can be seen"))
+    for sample in earlier:
+        if is_unread(sample):
+            return Counter(newest, sample)
+    read = [sample for sample in earlier if not is_unread(sample)]
+    return Counter(newest, join(read[0], newest))
 
 
 def driver_branch(recording: Recording) -> int:
-    """Return the loaded driver's branch (580 for 580.159.04), 0 where it is not known."""
+    """Return the loaded driver's branch (580 for 580.159.04), 0 if it is not known."""
     for key in ("nvml:nvmlSystemGetDriverVersion()", "file:/proc/driver/nvidia/version"):
         value = recording.get(key)
-        hit = re.search(r"(?:^|\s)(\d{3,4})\.\d+", value) if isinstance(value, str) else None
-        if hit:
-            return int(hit[1])
+        match = re.search(r"(?:^|\s)(\d{3,4})\.\d+", value) if isinstance(value, str) else None
+        if match:
+            return int(match[1])
     return 0
 
 
 def offered(recording: Recording, key: str, parse: Callable[[Any], Any]) -> Any:
-    """Return the parsed value of a key that no scan asks for: where no imported text gave it, it
-    was not recorded.
-    """
-    return (
-        take(recording, key, parse)
-        if key in recording
-        else Unread(key, "not-recorded", "no scan asks for it")
-    )
+    """Return the parsed value of a key that no scan reads, only imported texts have."""
+    if key not in recording:
+        return Unread(key, "not-recorded", "no scan reads it")
+    return take(recording, key, parse)
 
 
-def told(parse: Callable[[Any], Any], value: Any) -> Any:
-    """Parse one of several values; one that an imported text does not tell is Unread."""
-    return (
-        Unread("", "not-recorded", "this input does not tell it")
-        if value == NOT_RECORDED
-        else parse(value)
-    )
+def if_told(parse: Callable[[Any], Any], value: Any) -> Any:
+    """Parse one of several values of a reading; Unread if an imported text does not have it."""
+    if value == NOT_RECORDED:
+        return Unread("", "not-recorded", "not in this input")
+    return parse(value)
 
 
 def text(value: Any) -> str:
-    """Parse a line of text; an empty one is an error."""
+    """Parse a line of text; an empty one is refused."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(value)
     return value.strip()
 
 
 def integer(value: Any) -> int:
-    """Parse an integer, or the text of one; NVML's 0.0 of an unfilled field is neither."""
+    """Parse an integer or its text; 0.0, NVML's value of an unfilled field, is neither."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(value)
     return int(value, 0) if isinstance(value, str) else value
 
 
 def count(value: Any) -> int:
-    """Parse an integer that is not negative and fits into the 64 bits that any of the sources has."""
+    """Parse an integer from 0 to 2^64 - 1."""
     number = integer(value)
     if not 0 <= number < 1 << 64:
         raise ValueError(value)

@@ -12,7 +12,7 @@ from paths import RECORDINGS
 
 from gpuscan import __version__, collectors
 from gpuscan.cli import visibility
-from gpuscan.collectors.log import JOURNAL, KMSG
+from gpuscan.collectors.log_text import JOURNAL, KMSG
 from gpuscan.errors import UsageError
 from gpuscan.recording import Recording, load, patch
 

@@ -10,7 +10,7 @@ from over_time import FAILED, PENDING, ROWS, SERIAL, Node, file_of, found
 from paths import RECORDINGS
 from program import Call
 
-from gpuscan.collectors.log import JOURNAL
+from gpuscan.collectors.log_text import JOURNAL
 from gpuscan.recording import load
 
 

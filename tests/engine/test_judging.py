@@ -16,7 +16,7 @@ from paths import RECORDINGS
 from program import Call, start
 
 from gpuscan import collectors
-from gpuscan.collectors.log import KMSG
+from gpuscan.collectors.log_text import KMSG
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.model import is_unread

@@ -17,7 +17,7 @@ from nodes_recordings import base, judged_facts, profile_named
 from gpuscan import collectors
 from gpuscan.burnin.tools.programs import is_tool
 from gpuscan.collectors.fabric import ROOT
-from gpuscan.collectors.log import JOURNAL, KMSG, NO_JOURNAL
+from gpuscan.collectors.log_text import JOURNAL, KMSG, NO_JOURNAL
 from gpuscan.engine.report import Report
 from gpuscan.engine.verdict import EVERY_GPU_GIVES
 from gpuscan.model import READING_KINDS, Gpu, Node, Unread
