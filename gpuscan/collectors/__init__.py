@@ -1,5 +1,5 @@
-"""From recording to facts, area by area: `plan` names the readings wanted, `node` makes records of
-them.
+"""From recording to facts, by area: `plan` returns the keys to read, `node` makes records of the
+readings.
 """
 
 from typing import Any
@@ -11,20 +11,20 @@ from gpuscan.recording import Recording
 
 
 def plan(known: Recording) -> list[str]:
-    """Return every key wanted, given what is *known* so far, in the order in which to ask.
+    """Return every key to read, given what is *known* so far, in the order of reading.
 
-    Called again after each round of reading until it wants nothing new: what is in the machine
-    decides what is asked.
+    Called again after each round until nothing new is returned, because what is in the machine
+    decides what there is to read.
     """
     return [key for area in (host, kernel, log, gpu, storage, fabric) for key in area.plan(known)]
 
 
 def scope(*, cables: bool = False) -> list[str]:
-    """Return patterns of every key that `plan` can want: what a live scan sets out to read, with or
-    without *cables*.
+    """Return patterns of every key that `plan` can return: what a live scan sets out to read, with
+    or without *cables*.
 
-    Written into each recording, so that one made before a fact existed lacks that fact by its
-    scope, not by a fault.
+    Each recording keeps it, so that in one made before a fact existed the fact is out of scope, not
+    missing.
     """
     return [
         pattern for area in (host, kernel, log, gpu, storage) for pattern in area.scope()
@@ -32,21 +32,17 @@ def scope(*, cables: bool = False) -> list[str]:
 
 
 def again(known: Recording) -> list[str]:
-    """Return the counters that are read a second time at the end of a scan: their growth is what
-    counts.
-    """
+    """Return the counters that are read a second time at the end of a scan, for their growth."""
     return [key for area in (fabric, gpu) for key in area.again(known)]
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what is read anew after a burn-in: the kernel log, and what the GPUs say of
-    themselves.
-    """
+    """Return what is read again after a burn-in: the kernel log and the GPUs' lasting facts."""
     return [key for key in log.scope() if key in known] + gpu.after_load(known)
 
 
 def notes(recording: Recording) -> list[str]:
-    """Return in sentences what a reader of this recording's report should know of how it was read."""
+    """Return sentences on how the recording was made that belong into its report."""
     return log.notes(recording) + _on_engine(recording) + _resumed(recording)
 
 
@@ -54,9 +50,7 @@ CALIBRATED = ("sm_90a",)  # the kernels that have been run and timed on real GPU
 
 
 def _on_engine(recording: Recording) -> list[str]:
-    """Say by what a node's GPUs were exercised, and where nobody knows yet how fast that should
-    be.
-    """
+    """Return what exercised the GPUs, and whether its speeds were calibrated on such GPUs."""
     engine = recording.meta.engine
     if not isinstance(engine, dict) or not engine:
         return []
@@ -72,15 +66,13 @@ def _on_engine(recording: Recording) -> list[str]:
 
 
 def _resumed(recording: Recording) -> list[str]:
-    """Say what was not done just now: results from before a repair speak of another state."""
+    """Return where a burn-in resumed: results from before a repair describe another state."""
     resumed = recording.meta.resumed
     return [f"the burn-in went on from a checkpoint: {resumed}"] if isinstance(resumed, str) else []
 
 
 def node(recording: Recording) -> Node:
-    """Make the node's facts of a recording: a pure function, the same for a live scan and a
-    replay.
-    """
+    """Return the node's facts in a recording; the same function serves live scan and replay."""
     sources: dict[str, tuple[str, ...]] = {}
     driver = kernel.driver(recording, sources)
     kernel_log, gpus, incidents = log.facts(
@@ -102,7 +94,7 @@ def node(recording: Recording) -> Node:
         past=past.facts(recording, sources),
         tests=_tests(recording, gpus, sources),
         sources=sources,
-        **service.told(recording, sources),
+        **service.facts(recording, sources),
     )
 
 

@@ -1,6 +1,4 @@
-"""A GPU's link as the kernel (sysfs) or lspci sees it: a GPU that NVML has lost may still be
-looked at from there.
-"""
+"""A GPU's PCIe link as sysfs or lspci shows it, also when NVML has lost the GPU."""
 
 import re
 from typing import Any
@@ -10,7 +8,7 @@ from gpuscan.model import BusLink, Unread, is_unread
 from gpuscan.recording import Recording
 
 DEVICES = "/sys/bus/pci/devices"
-ONES = 63  # the width that a device off the bus shows: all bits are set
+ONES = 63  # the width of a device that is off the bus: all bits read as ones
 WIDTH = re.compile(r"Lnk(Sta|Cap):.*?Width x(\d+)( \(downgraded\))?")
 GRAVE = (
     "DLP",
@@ -34,15 +32,12 @@ def _file(address: str, name: str) -> str:
 
 
 def link(recording: Recording, address: str) -> BusLink:
-    """Make the record: from sysfs where that was read, else from lspci; one that sees a GPU dead
-    is believed.
+    """Return the link, from sysfs if that was read, else from lspci; the GPU answers unless either
+    says that it does not.
     """
     shown: Any = offered(recording, block_key(address), text)
-    answers = [
-        told
-        for told in (_answers_sysfs(recording, address), _answers_lspci(shown))
-        if not is_unread(told)
-    ]
+    witnesses = (_answers_sysfs(recording, address), _answers_lspci(shown))
+    answers = [answer for answer in witnesses if not is_unread(answer)]
     width, most = (
         offered(recording, _file(address, name), _lanes)
         for name in ("current_link_width", "max_link_width")
@@ -91,8 +86,8 @@ def _lanes(value: Any) -> Any:
 
 
 def _widths(recording: Recording, address: str, shown: str) -> tuple[Any, Any]:
-    """Return lanes in use, and whether both ends have more: a GPU in a narrower slot is as wide
-    as it can be.
+    """Return the lanes in use, and whether both ends have more; a GPU in a narrower slot is as
+    wide as it can be.
     """
     found = {name: (int(lanes), bool(less)) for name, lanes, less in WIDTH.findall(shown)}
     absent: Any = Unread(block_key(address), "not-recorded", "lspci shows no link here")
@@ -106,9 +101,7 @@ def _widths(recording: Recording, address: str, shown: str) -> tuple[Any, Any]:
 
 
 def _above(recording: Recording, address: str) -> int:
-    """Return the lanes of the slot, which the bridge above the GPU tells; 0 where that is not
-    known.
-    """
+    """Return the lanes of the slot, as the bridge above the GPU reports them; 0 if unknown."""
     way: Any = offered(
         recording, f"link:{DEVICES}/{address}", lambda value: text(value).split("/")[-2]
     )
@@ -129,5 +122,5 @@ def _latched(shown: Any) -> Any:
 
 
 def book(path: str, address: str, booked: Sources) -> None:
-    """Name the readings behind the record at *path*."""
+    """Add the reading keys behind the record at *path*."""
     booked[f"{path}.bus"] = sources(address)

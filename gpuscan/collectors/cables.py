@@ -1,8 +1,6 @@
-"""Cables: what is at the far end of each port, by a sweep of the InfiniBand fabric or by what
-switches announce (LLDP).
+"""Cables: the far end of each port, by a sweep of the InfiniBand fabric or by LLDP.
 
-A sweep takes its time on a large fabric, so it is made only where it was asked for (`cables` in the
-recording's meta).
+A sweep is slow on a large fabric, so it is made only on request (`cables` in the recording's meta).
 """
 
 import json
@@ -23,7 +21,7 @@ CABLE = rf"(?m)^ *{END.format('')} .*? - +{END.format('far_')} +\( '.*' - '(?P<f
 
 
 def wanted(known: Recording) -> bool:
-    """Tell whether this recording sets out to read the far ends."""
+    """Return whether this recording sets out to read the far ends."""
     return known.meta.cables is True
 
 
@@ -33,8 +31,8 @@ def gid(port: str) -> str:
 
 
 def plan(layers: Sequence[Any]) -> list[str]:
-    """Return the sweeps for these link layers, once all are known: nothing else shall wait behind
-    a sweep.
+    """Return the sweeps for these link layers, once all are known, so that nothing waits behind a
+    sweep.
     """
     return (
         [sweep for layer, sweep in SWEEPS.items() if layer in layers]
@@ -44,7 +42,7 @@ def plan(layers: Sequence[Any]) -> list[str]:
 
 
 def scope(port: str) -> list[str]:
-    """Return what `plan` can want."""
+    """Return all keys that `plan` can return."""
     return [gid(port), *SWEEPS.values()]
 
 
@@ -54,8 +52,8 @@ def sources(port: str, layer: str) -> tuple[str, ...]:
 
 
 def far_end(recording: Recording, port: str, layer: Any, node_guid: Any, netdev: Any) -> Any:
-    """Return what is at the far end of a port, or Unread: a tool that is not installed was never
-    meant to be asked.
+    """Return the far end of a port, or Unread; a tool that is not installed is `not-recorded`, not
+    a fault.
     """
     if is_unread(layer):
         return layer
@@ -100,8 +98,8 @@ def _swept(value: Any, port: str, ours: set[str]) -> Any:
 
 
 def _announced(value: Any, netdev: str) -> Any:
-    """Parse lldpcli's json0, in which everything is a list; what others than LLDP announce is left
-    aside.
+    """Parse lldpcli's json0, in which everything is a list; protocols other than LLDP are
+    skipped.
     """
     for listing in json.loads(text(value))["lldp"]:
         for heard in listing.get("interface", ()):
@@ -109,4 +107,4 @@ def _announced(value: Any, netdev: str) -> Any:
                 chassis, port = heard["chassis"][0], heard["port"][0]
                 name = (chassis.get("name") or chassis["id"])[0]["value"]
                 return f"{text(name)} port {text(port['id'][0]['value'])}"
-    return Unread("", "not-found", f"nobody announces itself on {netdev}")
+    return Unread("", "not-found", f"no neighbour announces itself on {netdev}")

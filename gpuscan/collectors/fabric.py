@@ -19,8 +19,8 @@ COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the listing of HCAs, then each one's files, then each port's, then what takes long:
-    VPD and cables.
+    """Return the listing of HCAs, then each one's files, then each port's, then what is slow: VPD
+    and cables.
     """
     keys, slow = [f"dir:{ROOT}"], []
     layers = []
@@ -55,9 +55,7 @@ def again(known: Recording) -> list[str]:
 
 
 def scope(*, swept: bool) -> list[str]:
-    """Return patterns of what `plan` can want, where the fabric is *swept* for the cables and
-    where it is not.
-    """
+    """Return patterns of all keys that `plan` can return, with or without a sweep for cables."""
     files = [f"file:{ROOT}/*/{name}" for name in HCA_FILES] + [
         f"file:{ROOT}/*/ports/*/{name}" for name in PORT_FILES
     ]
@@ -221,14 +219,12 @@ def _port(recording: Recording, hca: str, number: str) -> Port:
 
 
 def _behind(name: Any, recording: Recording, key: str, parse: Callable[[Any], Any]) -> Any:
-    """Return the fact behind a key that holds a name, or why the name is unread."""
+    """Return the fact at a key that contains a name, Unread if the name is."""
     return name if is_unread(name) else take(recording, key, parse)
 
 
 def _first(value: Any) -> Any:
-    """Parse a listing of network interfaces: a port has one, and further ones stand for virtual
-    functions.
-    """
+    """Parse a listing of network interfaces: a port's own is first, then virtual functions."""
     found = names(value)
     return found[0] if found else Unread("", "not-found", "it has no network interface")
 

@@ -1,4 +1,4 @@
-"""The GPUs: found on PCI, asked through NVML one by one, each named by the slot it sits in."""
+"""The GPUs: found on PCI, read through NVML one by one, each named by its slot."""
 
 import re
 from typing import Any
@@ -7,17 +7,17 @@ from gpuscan.collectors import bus, gpu_facts
 from gpuscan.collectors.kernel import INIT, NVML_COUNT, UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, take, text
-from gpuscan.model import Driver, Gpu, Unread, is_unread
+from gpuscan.model import Driver, Fact, Gpu, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
-TOLD = (
-    "import:cards"  # the GPUs that an imported text speaks of; by index where it gives no address
-)
+# the GPUs in an imported text; by index if it gives no address
+IMPORTED = "import:cards"
 NVIDIA = "10DE"
+DISPLAY_CLASS = 0x03  # display and 3D controllers
 NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
-UNTOLD: Any = Unread("", "not-found", "the kernel log was not asked")  # log.facts fills it in
+NOT_LOGGED = Unread("", "not-found", "the kernel log was not read")  # log.facts replaces it
 CALLS = tuple(ask for ask in gpu_facts.EVERY if not ask.call.startswith("/"))
 FILES = tuple(ask for ask in gpu_facts.EVERY if ask.call.startswith("/"))
 
@@ -31,38 +31,37 @@ def plan(known: Recording) -> list[str]:
     keys += [f"file:{PCI}/{device}/uevent" for device in _listed(known, f"dir:{PCI}")]
     if f"dir:{PCI}" not in known or not all(key in known for key in keys):
         return keys  # NVML is asked GPU by GPU, so the GPUs must be known first
-    found = _on_pci(known)
-    for address in () if is_unread(found) else found:
+    on_pci = _on_pci(known)
+    for address in read_or(on_pci, ()):
         keys += [f"link:{PCI}/{address}", f"file:/proc/driver/nvidia/gpus/{address}/information"]
         keys += [ask.key(address) for ask in FILES]
     if is_unread(known.get(INIT)) or NVML_COUNT not in known:
         return keys
-    if is_unread(found) or not found:
+    addresses = read_or(on_pci, ())
+    if not addresses:
         keys += _by_index(known)
-        found = _enumerated(known)
-    doubtful = suspects(known)
-    for address in sorted(found, key=lambda address: address in doubtful):
+        addresses = _enumerated(known)
+    may_hang = suspects(known)
+    for address in sorted(addresses, key=lambda address: address in may_hang):
         keys.append(_handle(address))
         keys += [ask.key(address) for ask in CALLS]
     return keys
 
 
 def scope() -> list[str]:
-    """Return patterns of what `plan` can want."""
-    found = [
+    """Return patterns of all keys that `plan` can return."""
+    return [
         f"dir:{PCI}",
         f"dir:{SLOTS}",
         "dir:/dev",
         f"file:{SLOTS}/*/address",
         f"file:{PCI}/*/uevent",
         f"link:{PCI}/*",
-    ]
-    found += [
         "file:/proc/driver/nvidia/gpus/*/information",
         "nvml:nvmlDeviceGetHandleByIndex(*)",
         _handle("*"),
+        *(ask.key("*") for ask in gpu_facts.EVERY),
     ]
-    return found + [ask.key("*") for ask in gpu_facts.EVERY]
 
 
 def again(known: Recording) -> list[str]:
@@ -73,9 +72,7 @@ def again(known: Recording) -> list[str]:
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what of the GPUs is read anew after a burn-in: all but what shows that they have
-    just been loaded.
-    """
+    """Return what is read again after a burn-in: all but momentary facts, which show the load."""
     asks = [ask for ask in gpu_facts.EVERY if not ask.momentary]
     keys = [
         key
@@ -86,8 +83,7 @@ def after_load(known: Recording) -> list[str]:
 
 
 def _addresses(known: Recording) -> tuple[str, ...]:
-    found = _on_pci(known)
-    return _enumerated(known) if is_unread(found) or not found else found
+    return read_or(_on_pci(known), ()) or _enumerated(known)
 
 
 def _handle(address: str) -> str:
@@ -95,8 +91,7 @@ def _handle(address: str) -> str:
 
 
 def _listed(recording: Recording, key: str) -> tuple[str, ...]:
-    listed = take(recording, key, names)
-    return () if is_unread(listed) else listed
+    return read_or(take(recording, key, names), ())
 
 
 def _identity(value: Any) -> dict[str, str]:
@@ -106,80 +101,79 @@ def _identity(value: Any) -> dict[str, str]:
     return pairs
 
 
-def _on_pci(recording: Recording) -> Any:
-    """Return the addresses of NVIDIA's display and 3D controllers (class 03), or Unread: one
-    unread device hides a GPU.
+def _on_pci(recording: Recording) -> Fact[tuple[str, ...]]:
+    """Return the addresses of NVIDIA's display and 3D controllers; Unread if one device's identity
+    is, because it could be a GPU.
     """
-    devices = take(recording, f"dir:{PCI}", names)
+    devices: Fact[tuple[str, ...]] = take(recording, f"dir:{PCI}", names)
     if is_unread(devices):
         return devices
-    found = []
+    addresses = []
     for device in devices:
-        identity = take(recording, f"file:{PCI}/{device}/uevent", _identity)
+        identity: Fact[dict[str, str]] = take(recording, f"file:{PCI}/{device}/uevent", _identity)
         if is_unread(identity):
             return identity
-        if (
-            identity["PCI_ID"].startswith(f"{NVIDIA}:")
-            and int(identity["PCI_CLASS"], 16) >> 16 == 3
-        ):
-            found.append(device)
-    return tuple(found)
+        if _is_gpu(identity):
+            addresses.append(device)
+    return tuple(addresses)
+
+
+def _is_gpu(identity: dict[str, str]) -> bool:
+    pci_class = int(identity["PCI_CLASS"], 16) >> 16
+    return identity["PCI_ID"].startswith(f"{NVIDIA}:") and pci_class == DISPLAY_CLASS
 
 
 def _by_index(recording: Recording) -> list[str]:
-    number = take(recording, NVML_COUNT, count)
-    return (
-        []
-        if is_unread(number)
-        else [f"nvml:nvmlDeviceGetHandleByIndex({n})" for n in range(number)]
-    )
+    number = read_or(take(recording, NVML_COUNT, count), 0)
+    return [f"nvml:nvmlDeviceGetHandleByIndex({n})" for n in range(number)]
 
 
 def _enumerated(recording: Recording) -> tuple[str, ...]:
-    """Return the addresses that NVML gave by index: the only list where PCI cannot be seen (some
+    """Return the addresses that NVML gives by index, the only list if PCI cannot be read (in some
     containers).
     """
     answers = [take(recording, key, text) for key in _by_index(recording)]
     return tuple(address for address in answers if not is_unread(address))
 
 
-def device_minors(recording: Recording, sources: Sources) -> Any:
+def device_minors(recording: Recording, sources: Sources) -> Fact[tuple[int, ...]]:
     """Return the numbers of the device files /dev/nvidiaN."""
     sources["device_minors"] = ("dir:/dev",)
-    listed = take(recording, "dir:/dev", names)
-    if is_unread(listed):
-        return listed
-    return tuple(
-        sorted(int(hit[1]) for name in listed if (hit := re.fullmatch(r"nvidia([0-9]{1,4})", name)))
-    )
+    listing: Fact[tuple[str, ...]] = take(recording, "dir:/dev", names)
+    if is_unread(listing):
+        return listing
+    matches = (re.fullmatch(r"nvidia([0-9]{1,4})", name) for name in listing)
+    return tuple(sorted(int(match[1]) for match in matches if match))
 
 
-def facts(recording: Recording, driver: Driver, sources: Sources) -> Any:
-    """Make the GPUs' records, in the order of their addresses; Unread where neither PCI nor NVML
-    lists them.
-    """
-    found = _on_pci(recording)
-    sources["gpus"] = (
-        f"dir:{PCI}",
-        *(f"file:{PCI}/{d}/uevent" for d in _listed(recording, f"dir:{PCI}")),
-    )
-    if (is_unread(found) or not found) and _enumerated(recording):
-        found = _enumerated(recording)
-        sources["gpus"] = (NVML_COUNT, *_by_index(recording))
-    told = take(recording, TOLD, names)
-    if not is_unread(told):
-        found = tuple(dict.fromkeys([*(() if is_unread(found) else found), *told]))
-        sources["gpus"] = (*sources["gpus"], TOLD)
-    if is_unread(found):
-        return found
-    gpus = [_gpu(recording, address, driver) for address in sorted(found)]
+def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[Gpu, ...]]:
+    """Return the GPUs in the order of their addresses; Unread if neither PCI nor NVML lists them."""
+    addresses = _listing(recording, sources)
+    if is_unread(addresses):
+        return addresses
+    gpus = [_gpu(recording, address, driver) for address in sorted(addresses)]
     labels = [gpu.label for gpu in gpus]
     named = [
         gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in gpus
     ]
     for gpu in named:
-        _book(gpu, sources)
+        _add_sources(gpu, sources)
     return tuple(named)
+
+
+def _listing(recording: Recording, sources: Sources) -> Fact[tuple[str, ...]]:
+    """Return the GPUs' addresses by PCI, else by NVML, and those in an imported text."""
+    addresses = _on_pci(recording)
+    uevents = (f"file:{PCI}/{device}/uevent" for device in _listed(recording, f"dir:{PCI}"))
+    sources["gpus"] = (f"dir:{PCI}", *uevents)
+    if not read_or(addresses, ()) and (enumerated := _enumerated(recording)):
+        addresses = enumerated
+        sources["gpus"] = (NVML_COUNT, *_by_index(recording))
+    imported: Fact[tuple[str, ...]] = take(recording, IMPORTED, names)
+    if is_unread(imported):
+        return addresses
+    sources["gpus"] = (*sources["gpus"], IMPORTED)
+    return tuple(dict.fromkeys([*read_or(addresses, ()), *imported]))
 
 
 def _gpu(recording: Recording, address: str, driver: Driver) -> Gpu:
@@ -195,14 +189,14 @@ def _gpu(recording: Recording, address: str, driver: Driver) -> Gpu:
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,
         access=_access(recording, address, driver),
-        logged_serial=UNTOLD,
-        logged_uuid=UNTOLD,
+        logged_serial=NOT_LOGGED,
+        logged_uuid=NOT_LOGGED,
         **answers,
     )
 
 
 def _device_id(value: Any) -> Any:
-    """`PCI_ID=10DE:2335` is 10de:2335; lspci may name a GPU without its number."""
+    """`PCI_ID=10DE:2335` is 10de:2335; in an imported lspci the number may be missing."""
     found = _identity(value)["PCI_ID"].lower()
     return (
         Unread("", "not-recorded", "lspci names no device id here")
@@ -214,7 +208,7 @@ def _device_id(value: Any) -> Any:
 def _label(answers: dict[str, Any], slot: Any, address: str) -> str:
     """Name a GPU by the module number on its board, else by the chassis slot, else by its address.
 
-    Only boards of SXM modules number them so that it helps; a PCIe GPU says so in its name.
+    Module numbers help only on boards of SXM modules; a PCIe GPU is recognised by its name.
     """
     module, name = answers["module_id"], answers["name"]
     if (
@@ -293,8 +287,8 @@ def _minor(value: Any) -> int:
     return count(line.split(":")[1].strip())
 
 
-def _book(gpu: Gpu, sources: Sources) -> None:
-    """Name the readings behind each fact of a GPU."""
+def _add_sources(gpu: Gpu, sources: Sources) -> None:
+    """Add the reading keys behind each fact of a GPU."""
     path, address = f"gpus[{gpu.label}]", gpu.address
     uevent = f"file:{PCI}/{address}/uevent"
     sources[f"{path}.device_id"] = sources[f"{path}.kernel_driver"] = (uevent,)

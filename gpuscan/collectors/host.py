@@ -20,9 +20,7 @@ def _os_name(value: Any) -> str:
 
 
 def _guest(value: Any) -> bool:
-    """The first processor's flags tell: a hypervisor sets the bit of that name (x86; aarch64 has
-    no such line).
-    """
+    """Parse /proc/cpuinfo: a hypervisor sets the flag of that name (x86; aarch64 has none)."""
     flags = [line for line in text(value).splitlines() if line.startswith(("flags", "Features"))]
     return "hypervisor" in flags[0].split()
 
@@ -44,20 +42,20 @@ FACTS = {
     "chassis_serial": (DMI + "chassis_serial", text),
     "product_uuid": (DMI + "product_uuid", text),
 }
-KEPT = ("bios_date",)  # in the recording, for tickets
+KEPT = ("bios_date",)  # recorded for tickets
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the keys of the machine; nothing depends on what is known."""
+    """Return the machine's keys, whatever is known."""
     return [key for key, _ in FACTS.values()] + [DMI + name for name in KEPT]
 
 
 def scope() -> list[str]:
-    """Return the same: these keys hold no names of parts."""
+    """Return the same keys: none contains the name of a part."""
     return plan(Recording({}, ()))
 
 
 def facts(recording: Recording, sources: Sources) -> Host:
-    """Make the machine's record."""
+    """Return the machine's facts."""
     sources.update({f"host.{fact}": (key,) for fact, (key, _) in FACTS.items()})
     return Host(**{fact: take(recording, key, parse) for fact, (key, parse) in FACTS.items()})

@@ -1,6 +1,4 @@
-"""The driver: whether NVML answers, of which version module and library are, which modules are
-loaded.
-"""
+"""The driver: whether NVML answers, the versions of module and library, the loaded modules."""
 
 import re
 from typing import Any
@@ -18,7 +16,7 @@ LIBRARY_VERSION = "nvml:nvmlSystemGetDriverVersion()"
 NVML_VERSION = "nvml:nvmlSystemGetNVMLVersion()"
 CUDA_VERSION = "nvml:nvmlSystemGetCudaDriverVersion()"
 
-# NVML's return code of nvmlInit, and what it means for everything behind it.
+# the return code of nvmlInit, and the access that it means
 UNKNOWN_ERROR = 999
 INIT_ACCESS = {
     UNKNOWN_ERROR: "failed",
@@ -29,7 +27,7 @@ INIT_ACCESS = {
     18: "mismatch",
 }
 KIND_ACCESS = ("timed-out", "lost", "reset-required")
-WORD_ACCESS = {  # and where a recording has its words only
+WORD_ACCESS = {  # the same by NVML's message, for recordings without the code
     "driver not loaded": "not-loaded",
     "library not found": "no-library",
     "version mismatch": "mismatch",
@@ -37,7 +35,7 @@ WORD_ACCESS = {  # and where a recording has its words only
 
 
 def plan(known: Recording) -> list[str]:
-    """Return the driver's keys; nothing depends on what is known."""
+    """Return the driver's keys, whatever is known."""
     return [
         MODULE_BANNER,
         MODULES,
@@ -51,7 +49,7 @@ def plan(known: Recording) -> list[str]:
 
 
 def scope() -> list[str]:
-    """Return the same: these keys hold no names of parts."""
+    """Return the same keys: none contains the name of a part."""
     return plan(Recording({}, ()))
 
 
@@ -76,7 +74,7 @@ def _cuda(value: Any) -> str:
 
 
 def driver(recording: Recording, sources: Sources) -> Driver:
-    """Make the driver's record."""
+    """Return the driver's facts."""
     keys = {
         "access": INIT,
         "module_version": MODULE_BANNER,
@@ -118,10 +116,9 @@ def _module(line: str) -> str:
 
 
 def access(answer: Any) -> Any:
-    """Return what an opening call's answer means: `ok`, one of the ways to fail, or Unread.
+    """Return the access that an opening call's answer means: `ok`, a failure, or Unread.
 
-    Denied and blocked stay Unread: whoever may not ask, or never got to ask, knows nothing of the
-    GPU.
+    Denied and blocked stay Unread, because they say nothing about the GPU.
     """
     if not is_unread(answer):
         return (

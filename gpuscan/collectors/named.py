@@ -1,5 +1,5 @@
-"""Who a GPU is, in the driver's words when it failed: the log may be the only place that still
-tells.
+"""A GPU's serial number and UUID as the driver logged them when it failed; for a dead GPU the log
+may be the only source.
 """
 
 import re
@@ -21,14 +21,14 @@ Names = dict[str, dict[str, str]]  # address -> fact -> what the log says
 
 
 def gpus(records: Any, gpus: Any, sources: Sources) -> Any:
-    """Return the GPUs with their logged serial number and UUID; *records* may be Unread, and then
-    so are these.
-    """
+    """Return the GPUs with their logged serial number and UUID, Unread if *records* is."""
     if is_unread(gpus):
         return gpus
-    found = {} if is_unread(records) else told(records)
+    logged = {} if is_unread(records) else find_names(records)
     absent = (
-        records if is_unread(records) else Unread("", "not-found", "the kernel log does not tell")
+        records
+        if is_unread(records)
+        else Unread("", "not-found", "the kernel log does not name it")
     )
     for gpu in gpus:
         sources.update(
@@ -40,7 +40,7 @@ def gpus(records: Any, gpus: Any, sources: Sources) -> Any:
     return tuple(
         gpu._replace(
             **{
-                fact: found.get(gpu.address, {}).get(fact, absent)
+                fact: logged.get(gpu.address, {}).get(fact, absent)
                 for fact in ("logged_serial", "logged_uuid")
             }
         )
@@ -48,15 +48,15 @@ def gpus(records: Any, gpus: Any, sources: Sources) -> Any:
     )
 
 
-def told(records: Sequence[Record]) -> Names:
-    """Return what the driver's lines say of each GPU; the newest holds.
+def find_names(records: Sequence[Record]) -> Names:
+    """Return the names in the driver's lines by GPU; the newest line wins.
 
-    A serial number has no address in its line: it belongs to the GPU named just before it, or to
-    the Xid just after. Where two GPUs fail at once and their lines mingle, it is nobody's.
+    A line with a serial number has no address: it belongs to the GPU named just before it, or to
+    the Xid just after. If two GPUs fail at once and their lines mingle, it is given to neither.
     """
     names: Names = {}
-    open_: list[tuple[str, float]] = []  # GPUs named whose serial number may follow
-    waiting = ("", 0.0)  # a serial number whose GPU comes next
+    open_: list[tuple[str, float]] = []  # GPUs whose serial number may follow
+    waiting = ("", 0.0)  # a serial number whose Xid may follow
     for record in records:
         at_s, message = record.at_s or 0.0, record.message
         if not any(word in message for word in WORDS):

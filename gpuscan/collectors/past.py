@@ -1,4 +1,4 @@
-"""The past: what the archive told of this machine, kept in the recording so that others judge it
+"""The past: what the archive had on this machine, kept in the recording so that a replay judges it
 the same way.
 """
 
@@ -35,9 +35,7 @@ LISTS: Mapping[str, Any] = {
 
 
 def facts(recording: Recording, sources: Sources) -> Any:
-    """Make the record of the past, or Unread where no archive was asked (a recording made without
-    one).
-    """
+    """Return the past, Unread if the recording was made without an archive."""
     sources["past"] = tuple(key for key in (*KEYS.values(), SEL) if key in recording)
     if (
         KEYS["runs"] not in recording
@@ -57,9 +55,7 @@ def facts(recording: Recording, sources: Sources) -> Any:
 
 
 def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
-    """Make records of a list of objects; one with other keys or other kinds of values makes no
-    sense.
-    """
+    """Parse a list of objects into records; other keys or types are refused."""
     if not isinstance(value, list):
         raise ValueError(value)
     rows = tuple(kind(**row) for row in value)
@@ -71,9 +67,7 @@ def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
 
 
 def _power_cycles(recording: Recording) -> tuple[Tried, ...]:
-    """Return when the BMC's event log says that the machine was without power; nothing where it
-    was not asked.
-    """
+    """Return when the machine was without power, by the BMC's event log if that was read."""
     if SEL not in recording:
         return ()
     rows = parsed(SEL, recording.get(SEL), lambda value: tuple(_sel_rows(value)))

@@ -12,7 +12,7 @@ COMPLAINT = "text:nvidia-smi"
 
 
 def services(recording: Recording, sources: Sources) -> tuple[Service, ...]:
-    """Make a record of each unit that was told of; what of it makes no sense is Unread."""
+    """Return the units in an imported text; a unit's facts are Unread if they make no sense."""
     units = [key for key in recording.keys() if key.startswith(UNIT)]
     sources.update({f"services[{key.removeprefix(UNIT)}]": (key,) for key in units})
     return tuple(_service(recording, key) for key in units)
@@ -33,7 +33,7 @@ def _word(value: Any) -> str:
 
 
 def app_errors(recording: Recording, sources: Sources) -> Any:
-    """Return what programs said; nobody asked a program during a scan, and then there is nothing."""
+    """Return the errors of programs; a scan reads none, so without an import there are none."""
     sources["app_errors"] = (CUDA,)
     if CUDA not in recording:
         return ()
@@ -43,12 +43,12 @@ def app_errors(recording: Recording, sources: Sources) -> Any:
 
 
 def complaints(recording: Recording, sources: Sources) -> Any:
-    """Return what nvidia-smi said instead of an answer, where somebody ran it by hand."""
+    """Return what nvidia-smi printed instead of an answer, in an imported text."""
     sources["complaints"] = (COMPLAINT,)
     return take(recording, COMPLAINT, names) if COMPLAINT in recording else ()
 
 
-def told(recording: Recording, sources: Sources) -> dict[str, Any]:
+def facts(recording: Recording, sources: Sources) -> dict[str, Any]:
     """Return the node's facts of this module."""
     made = {"services": services, "app_errors": app_errors, "complaints": complaints}
     return {

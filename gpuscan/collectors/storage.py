@@ -1,6 +1,4 @@
-"""Disks: the NVMe controllers that sysfs lists; and the firmware list that was imported from the
-BMC.
-"""
+"""The NVMe controllers in sysfs, and the firmware list imported from the BMC."""
 
 from typing import Any
 
@@ -24,12 +22,12 @@ def plan(known: Recording) -> list[str]:
 
 
 def scope() -> list[str]:
-    """Return patterns of what `plan` can want."""
+    """Return patterns of all keys that `plan` can return."""
     return [f"dir:{ROOT}", *(f"file:{ROOT}/*/{name}" for name in FILES.values())]
 
 
 def disks(recording: Recording, sources: Sources) -> Any:
-    """Make the disks' records; a machine without that directory has none."""
+    """Return the disks; a machine without that directory has none."""
     sources["disks"] = (f"dir:{ROOT}",)
     listed = take(recording, f"dir:{ROOT}", names)
     if is_unread(listed):
@@ -50,7 +48,7 @@ def _disk(recording: Recording, name: str, sources: Sources) -> Disk:
 
 
 def firmware(recording: Recording, sources: Sources) -> Any:
-    """Make the records of the imported firmware list; none was imported into most recordings."""
+    """Return the imported firmware list; empty if none was imported."""
     sources["firmware"] = (FIRMWARE,)
     rows = recording.get(FIRMWARE)
     return () if is_unread(rows) else parsed(FIRMWARE, rows, _firmware)

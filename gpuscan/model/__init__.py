@@ -1,4 +1,4 @@
-"""What is known of a node: frozen records by area. A fact that was not read is an `Unread`, never
+"""The facts of a node: immutable records by area. A fact that was not read is an `Unread`, never
 None.
 """
 
@@ -92,17 +92,16 @@ __all__ = [
 
 
 class Node(NamedTuple):
-    """Everything one node said of itself.
+    """All facts of one node.
 
-    *gpus* are the NVIDIA GPUs on PCI (those that NVML lists where PCI cannot be seen);
+    *gpus* are the NVIDIA GPUs on PCI, or those that NVML lists if PCI cannot be read;
     *device_minors* the numbers of /dev/nvidiaN; *ports* the InfiniBand ports and *ethernet_ports*
-    those of the same kind of adapter that run Ethernet; *disks* the NVMe disks; *firmware* what was
-    imported of the BMC's list; *kernel_modules* the names in /proc/modules; *past* is what the
-    archive knew of this machine; *sources* maps a fact's path to its readings. *before* is the node
-    of an earlier recording, *changes* what became of each part since; a node that is compared with
-    nothing has none. *services* and *app_errors* are what an imported text tells of services and
-    programs, *complaints* what nvidia-smi said instead of an answer; *imported* that all of it
-    comes from other tools' output. *tests* are those of a burn-in, none without one.
+    the Ethernet ports of such HCAs; *disks* the NVMe disks; *firmware* the BMC's imported list;
+    *kernel_modules* the names in /proc/modules; *past* what the archive has of this machine;
+    *sources* maps a fact's path to its reading keys. *before* is the node of the recording that
+    this one is compared with, and *changes* what became of each part since. *services*,
+    *app_errors* and *complaints* (nvidia-smi's, in place of an answer) come from imported texts;
+    *imported* is True if all facts come from other tools' output. *tests* are a burn-in's.
     """
 
     host: Host

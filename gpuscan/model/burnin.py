@@ -1,5 +1,5 @@
-"""Records of the burn-in: what each test did on one GPU, what it measured, and what the GPU
-showed meanwhile.
+"""Records of the burn-in: each test's result on one GPU, what it measured, and what the GPU
+showed while it ran.
 """
 
 from enum import Enum
@@ -43,8 +43,8 @@ class Rate(NamedTuple):
     """A measured speed. *label* is its key in a profile's `burnin` (`gemm_bf16_tflops`,
     `peer_one_way_gbps`), unit included.
 
-    *again* is what a second try measured after a pause, empty where the first was good enough;
-    *usual* the median of this node's GPUs in the same test, not recorded for one GPU alone.
+    *again* is what a second try measured after a pause, empty if the first was good enough;
+    *usual* the median of this node's GPUs in the same test, unread with a single GPU.
     """
 
     label: str
@@ -54,15 +54,15 @@ class Rate(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What the GPU showed during a test, once a second: the highest temperatures, mean and highest
-    power, median SM clock.
+    """What the GPU showed during a test, sampled once a second: highest temperatures, mean and
+    highest power, median SM clock.
 
     *usual_core_c* is the median of this node's GPUs in the same test; *slowdown_c*, *memory_max_c*
-    and *limit_w* are the GPU's own limits. Shares are of the samples, 0 to 1: how many showed that
-    reason for lower clocks; *slowed* is the number of samples, in the worst round, that showed one
-    other than the power cap. *pcie_generation* and *pcie_width* are the highest seen. *sm_active*,
-    *tensor_active* and *dram_active* are mean shares of the time by GPM (NVML, Hopper and newer), 0
-    to 1.
+    and *limit_w* are the GPU's own limits. *hw_slowdown* to *power_cap* are the shares of samples,
+    0 to 1, with that reason for lower clocks; *slowed* is the number of samples in the worst round
+    with a reason other than the power cap. *pcie_generation* and *pcie_width* are the highest seen.
+    *sm_active*, *tensor_active* and *dram_active* are mean shares of the time, 0 to 1, from GPM
+    (NVML, Hopper and newer).
     """
 
     samples: Fact[int]
@@ -89,20 +89,19 @@ class Load(NamedTuple):
 
 
 class BurnTest(NamedTuple):
-    """One test of the burn-in on one GPU (*GPU* is its label), or from it to another (*to*).
+    """One test of the burn-in on one GPU (*gpu* is its label), or from it to another (*to*).
 
     *label* reads `SXM1 stress-bf16`, `SXM1 peer SXM2` or `node dcgmi-diag`; *kind* is open (the
-    GPU could not be used), exact, stress, pulse, memory, hbm, pcie, peer, nccl or tool; *hot*
-    tells that the GPU had been heated before. *ended* is `ran`, or how it ended instead: `stuck`,
-    `lost` (the GPU failed: *text* has CUDA's words, *error* its name for it) or `failed` or
-    `warned` (a tool said so: *text* is what it said, *action* what the code that it gave asks for
-    in DCGM's catalogue, empty where it gave none). *operations* counts what was compared, *what*
-    names it; *mismatches* were wrong, *mismatches_again* in the repetition that follows a mismatch
-    (empty without one). *hash* is of a full-entropy product, *hash_again* that of a second try
-    (empty without one), *common_hash* what most GPUs got for it. *grown* are the GPU's error
-    counters that rose meanwhile, *logged* the kernel's lines on it, *remap_pending* whether it now
-    waits for a reset. *wrong_beside* counts the GPU's own other tests in which words were wrong
-    without an ECC error.
+    GPU could not be used), exact, stress, pulse, memory, hbm, pcie, peer, nccl or tool; *hot* is
+    True if the GPU had been heated before. *ended* is `ran`, `stuck`, `lost` (the GPU failed:
+    *text* is CUDA's message, *error* its name), or `failed` or `warned` (a tool's verdict: *text*
+    is its message, *action* what DCGM's catalogue asks for its code, empty without one).
+    *operations* counts what was compared, and *what* names that; *mismatches* of them were wrong,
+    *mismatches_again* in the repetition after a mismatch (empty without one). *hash* is of a
+    full-entropy product, *hash_again* of a second try (empty without one), *common_hash* what most
+    GPUs got. *grown* are the GPU's error counters that rose during the test, *logged* the kernel's
+    lines on it, *remap_pending* whether a row waits for a reset after it. *wrong_beside* counts the
+    GPU's other tests with mismatches but no ECC error.
     """
 
     label: str

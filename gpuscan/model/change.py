@@ -6,8 +6,8 @@ from gpuscan.model.unread import Fact
 
 
 class Compared(NamedTuple):
-    """One value beside the one that it should have: *usual* is what *whose* says (`the other GPUs
-    have`, `before it was`).
+    """A value and the one that it should have: *usual*, of which *whose* says the source (`the other
+    GPUs have`, `before it was`).
     """
 
     label: str
@@ -26,16 +26,16 @@ class Amount(NamedTuple):
 class Change(NamedTuple):
     """What became of one slot, part or cable; *kind* is gpu, nic, cable, disk, firmware or node.
 
-    *what* is same, replaced, moved (a part of this node sits here that sat in *moved_from*),
-    missing (the part that was here is now in *moved_to*, if it was seen again), or added; it is not
-    read where the parts cannot be told apart. A cable is told by its far end. *expected* tells that
-    it was named to be replaced, *allowed* that it may be another without that; *new* that another
-    part than before sits here, *everywhere* that all GPUs of the node are others. *identity* reads
-    `serial 1654000000107`. *versions* are what siblings should share (VBIOS, firmware), *marks*
-    what tells their kind (part number, PSID, model), *settings* what lives in the part or its port,
-    *wear* its lifetime counts of errors, *counters* those beside what they were on the same part.
-    *faults* are the failures that the part here had before, *faults_left* those of them that are
-    there again. *before* and *after* are the records that were compared.
+    *what* is same, replaced, moved (the part here was in *moved_from* before), missing (the part
+    that was here is now in *moved_to*, empty if it was not seen again) or added; unread if the
+    parts cannot be distinguished. A cable is identified by its far end. *expected*: the user named
+    it as replaced; *allowed*: it may differ without that; *new*: another part than before is here;
+    *everywhere*: all GPUs of the node are others. *identity* reads `serial 1654000000107`.
+    *versions* are what siblings should share (VBIOS, firmware), *marks* identify the kind of part
+    (part number, PSID, model), *settings* are stored in the part or its port, *wear* are its
+    lifetime error counts, *counters* the same compared with before on the same part. *faults* are
+    the failures that the part here had before, *faults_left* those that it still has. *before* and
+    *after* are the records compared.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Records of the network that GPUs talk through."""
+"""Records of the network between nodes."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ class Port(NamedTuple):
     rate.
 
     *board_id* is the PSID, *hca_type* the chip (MT4129); *hca_serial* and *hca_part_number* come
-    from the PCI VPD. *far_end* is what the cable leads to: `SW NAME (GUID) port 17`, of Ethernet
-    `NAME port Ethernet17`; it is recorded only where cables were asked for. *active_ports* counts
-    the node's InfiniBand ports that are active: with enough of them this one may be a spare.
+    from the PCI VPD. *far_end* is what the cable leads to, `SW NAME (GUID) port 17` or, for
+    Ethernet, `NAME port Ethernet17`; it is read only with `--cables`. *active_ports* counts the
+    node's active InfiniBand ports: if there are enough, this one may be a spare.
     """
 
     label: str

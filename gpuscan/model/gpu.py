@@ -6,16 +6,14 @@ from gpuscan.model.unread import Fact
 
 
 class Mode(NamedTuple):
-    """A setting that changes at a reset: as it is, and as it will be."""
+    """A setting that changes at a reset: now, and after it."""
 
     current: Fact[bool]
     pending: Fact[bool]
 
 
 class Counter(NamedTuple):
-    """A counter read twice within the scan: its total, which is history, and its growth, which is
-    now.
-    """
+    """A counter read twice within the scan: its total, and its growth between both readings."""
 
     total: int
     growth: Fact[int]
@@ -33,8 +31,8 @@ class EccErrors(NamedTuple):
 
 
 class Sram(NamedTuple):
-    """SRAM errors: uncorrectable ones since the driver loaded, and whether NVIDIA's threshold over
-    the life is passed.
+    """SRAM errors: uncorrectable ones since the driver loaded (volatile) and over the GPU's life;
+    whether NVIDIA's threshold is exceeded; the units that they came from, as text.
     """
 
     uncorrectable_volatile: Fact[int]
@@ -53,7 +51,7 @@ class RemappedRows(NamedTuple):
 
 
 class SpareRows(NamedTuple):
-    """Memory banks by the spare rows that they have left, from all to none."""
+    """The number of memory banks by how many spare rows they have left, from all to none."""
 
     max: Fact[int]
     high: Fact[int]
@@ -63,8 +61,8 @@ class SpareRows(NamedTuple):
 
 
 class RetiredPages(NamedTuple):
-    """Pages retired after single-bit and double-bit errors (GPUs before Ampere), and whether one
-    waits.
+    """Pages retired after single-bit and double-bit errors (GPUs before Ampere); whether one waits
+    for a reset.
     """
 
     single_bit: Fact[int]
@@ -73,14 +71,14 @@ class RetiredPages(NamedTuple):
 
 
 class Repair(NamedTuple):
-    """Repairs that wait for a reset: of a memory channel, of a texture processing cluster."""
+    """Repairs that wait for a reset: of a memory channel, of a TPC (texture processing cluster)."""
 
     channel_pending: Fact[bool]
     tpc_pending: Fact[bool]
 
 
 class Pcie(NamedTuple):
-    """The GPU's PCIe link: lanes and generation now and at most, and replays."""
+    """The GPU's PCIe link as NVML reports it: lanes and generation, now and at most; replays."""
 
     width: Fact[int]
     max_width: Fact[int]
@@ -125,9 +123,7 @@ class NvLink(NamedTuple):
 
 
 class ClockReasons(NamedTuple):
-    """Why the clocks are held down (NVML clocks event reasons), true only where every sample says
-    so.
-    """
+    """Reasons for lower clocks (NVML clocks event reasons); True only if all samples show it."""
 
     application_clocks: Fact[bool]
     hw_slowdown: Fact[bool]
@@ -138,7 +134,7 @@ class ClockReasons(NamedTuple):
 
 
 class Throttled(NamedTuple):
-    """Nanoseconds for which the clocks were held down by a policy (NVML performance policies)."""
+    """Nanoseconds of lower clocks by policy (NVML performance policies)."""
 
     thermal_ns: Fact[Counter]
     board_limit_ns: Fact[Counter]
@@ -162,9 +158,9 @@ class Fabric(NamedTuple):
 
 
 class BusLink(NamedTuple):
-    """The GPU's PCIe link as sysfs or lspci shows it: whether the GPU answers on the bus at all,
-    the lanes in use, whether both ends have more of them (*narrow*), and the grave errors that are
-    latched in its AER status (`SDES`, `DLP`).
+    """The GPU's PCIe link as sysfs or lspci shows it: whether the GPU answers on the bus, the lanes
+    in use, whether both ends could use more (*narrow*), and the severe errors that are latched in
+    its AER status (`SDES`, `DLP`).
     """
 
     answers: Fact[bool]
@@ -180,14 +176,15 @@ class Process(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One GPU. *address* is its PCI address; *access* tells whether the driver can talk to it.
+    """One GPU. *address* is its PCI address; *access* says whether the driver can talk to it: ok,
+    not-loaded, mismatch, no-library, lost, reset-required, timed-out, failed or unopened.
 
     *device_id* reads `10de:2335`; *module_id* is the board's module number, *physical_slot* the
     chassis slot and *root_port* the PCIe root port above the GPU; *recovery_action* is NVML field
     230 (0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7
-    system reboot); *busy_percent* is how much of the time a program ran on it, *link_generation*
-    the highest PCIe generation that both ends have; *logged_serial* and *logged_uuid* are what the
-    driver logged of the GPU when it failed: a dead GPU tells no more.
+    system reboot); *busy_percent* is the share of time in which a program ran on it,
+    *link_generation* the highest PCIe generation of both ends; *logged_serial* and *logged_uuid*
+    are what the driver logged when the GPU failed, often the only source for a dead one.
     """
 
     address: str

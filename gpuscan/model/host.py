@@ -6,10 +6,10 @@ from gpuscan.model.unread import Fact
 
 
 class Host(NamedTuple):
-    """Who this machine is: names, boot, kernel, DMI; *virtual* tells that it is a guest.
+    """The machine: names, boot, kernel, DMI; *virtual* is True in a guest.
 
-    Serials read as the vendor left them, placeholders such as "Not Specified" included:
-    `gpuscan.model.identity.real` tells.
+    Serials are as the vendor left them, placeholders such as "Not Specified" included, which
+    `gpuscan.model.identity` recognises.
     """
 
     hostname: Fact[str]

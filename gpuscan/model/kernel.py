@@ -1,4 +1,4 @@
-"""Records of the driver and of what the kernel logged."""
+"""Records of the driver and of the kernel log."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -24,8 +24,8 @@ class Driver(NamedTuple):
 
 
 class KernelLog(NamedTuple):
-    """How much of this boot's kernel log was read: from *covered_from_s* seconds after boot,
-    *whole* if from its start.
+    """How much of this boot's kernel log was read: from *covered_from_s* seconds after boot on,
+    *whole* if nothing before that is missing.
     """
 
     covered_from_s: Fact[float]
@@ -34,9 +34,7 @@ class KernelLog(NamedTuple):
 
 
 class Echo(NamedTuple):
-    """What an incident left behind elsewhere or later: so many lines of another code, on the same
-    part or another.
-    """
+    """Lines that follow from an incident: *events* of another code, on the same part or another."""
 
     label: str
     kind: str
@@ -51,15 +49,15 @@ class Incident(NamedTuple):
     """One fault in the kernel log: all events of one code on one part, with the echoes of it.
 
     *kind* is xid, sxid, nvrm (a driver's line without a code) or host; *entry* the catalogue's id,
-    *name* its symbol. *action* is what code, text, company and state ask for together, and
-    *because* why where that is not the code alone. *state* tells what the GPU's state says of it:
-    mapped (the driver sets a recovery action for it), unmapped, or none; *ended* names what has
-    ended it since (a reset, a boot); *clean* is yes, no or unknown: whether the GPU shows no fault
-    now. *events* counts lines and *times* bursts of them; *when* is told in words, *first_s* and
-    *last_s* are seconds since boot. *processes* are the programs that the lines name, who need not
-    be the culprits; *echoes* what it left behind elsewhere; *values* what was parsed of the last
-    line; *recovery_action* is what the GPU's driver wants now. *listed* is False for a code that
-    no catalogue has.
+    *name* its symbol. *action* follows from code, text, other events and state together, and
+    *because* says why, unless it is the code's own. *state* is what the GPU's state can say of it:
+    mapped (the driver sets a recovery action for it), unmapped or none; *ended* names what has
+    ended it since (a reset, a boot); *clean* says whether the GPU shows no fault now: yes, no or
+    unknown. *events* counts lines and *times* bursts of them; *when* is the time as text, *first_s*
+    and *last_s* are seconds since boot. *processes* are the programs that the lines name, not
+    necessarily the culprits; *echoes* are its consequences in the log; *values* was parsed from the
+    last line; *recovery_action* is the GPU's now. *listed* is False for a code that no catalogue
+    has.
     """
 
     label: str

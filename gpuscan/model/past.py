@@ -1,16 +1,14 @@
-"""Records of the node's past: what earlier runs found, what was done about it, and what is held
-since.
-"""
+"""Records of the node's past: what earlier runs found, what was done about it, what is held."""
 
 from typing import NamedTuple
 
 
 class Fault(NamedTuple):
-    """A failure that an earlier run found: *same* tells one fault of its check from another (an
-    Xid's number, say).
+    """A failure that an earlier run found; *same* distinguishes faults of one check (such as an
+    Xid's number).
 
-    *serial* is the part's where it was known then, else empty; *at_s* Unix time; *action* what the
-    run asked for.
+    *serial* is the part's, empty if it was not known; *at_s* Unix time; *action* what the run asked
+    for.
     """
 
     check: str
@@ -24,8 +22,8 @@ class Fault(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Work on the node that somebody declared or that the BMC's event log shows: reset, reboot,
-    power-cycle, reseat, replace.
+    """Work on the node, declared by a user or seen in the BMC's event log: reset, reboot,
+    power-cycle, reseat or replace.
     """
 
     work: str
@@ -42,7 +40,7 @@ class Boot(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A part that was seen in a slot; the newest row of a slot is what was in it last."""
+    """A part that was seen in a slot; the newest row of a slot is its last part."""
 
     kind: str
     slot: str
@@ -54,10 +52,10 @@ class Seen(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One reason of a hold: the failure that set it, on which part, at which level, in which boot.
+    """One reason of a hold: the failure that set it, its part, level and boot.
 
-    *code* is the exit code that it stands for, *since_s* Unix time; *slot* and *serial* name the
-    part, empty where unknown.
+    *code* is its exit code, *since_s* Unix time; *slot* and *serial* name the part, empty if
+    unknown.
     """
 
     code: int
@@ -75,8 +73,8 @@ class Held(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What the archive knew of this machine when the scan began at *at_s*; *runs* counts the
-    earlier ones.
+    """What the archive had on this machine when the scan began at *at_s*; *runs* counts earlier
+    ones.
     """
 
     at_s: float

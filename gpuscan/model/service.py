@@ -1,4 +1,4 @@
-"""Records of services, and of what programs said: as far as an imported text tells of them."""
+"""Records of services and of programs' errors, both from imported texts."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,7 @@ class Service(NamedTuple):
     """One systemd unit: *label* is its name without `.service`; *active* and *result* as systemctl
     prints them.
 
-    *enabled* reads `enabled` where it starts at boot, *loaded* `not-found` where there is no such
-    unit.
+    *enabled* is `enabled` if it starts at boot, *loaded* is `not-found` if there is no such unit.
     """
 
     label: str
@@ -21,7 +20,7 @@ class Service(NamedTuple):
 
 
 class AppError(NamedTuple):
-    """An error that CUDA gave to a program: its code, and the program's line."""
+    """An error that CUDA returned to a program: its code, and the program's message."""
 
     code: int
     text: str
