@@ -85,7 +85,7 @@ def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
         )
         for row, test in zip(rows, alone, strict=True)
     ]
-    others = tools.keyed(recording, () if is_unread(gpus) else gpus, plan.tools)
+    others = tools.keyed(recording, read_or(gpus, ()), plan.tools)
     sources.update({f"tests[{test.label}]": (key,) for key, test in others})
     return (*own, *(test for _, test in others))
 

@@ -72,7 +72,7 @@ def scope(*, swept: bool) -> list[str]:
 
 def _listed(recording: Recording, directory: str) -> tuple[str, ...]:
     listed = take(recording, f"dir:{directory}", names)
-    return () if is_unread(listed) else listed
+    return read_or(listed, ())
 
 
 def _numbers(value: Any) -> tuple[str, ...]:

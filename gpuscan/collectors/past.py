@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, count, parsed, take
-from gpuscan.model import Unread, is_unread
+from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.model.past import Boot, Fault, Held, Past, Seen, Tried
 from gpuscan.recording import Recording
 
@@ -71,7 +71,7 @@ def _power_cycles(recording: Recording) -> tuple[Tried, ...]:
     if SEL not in recording:
         return ()
     rows = parsed(SEL, recording.get(SEL), lambda value: tuple(_sel_rows(value)))
-    return () if is_unread(rows) else rows
+    return read_or(rows, ())
 
 
 def _sel_rows(value: Any) -> Iterator[Tried]:

@@ -9,7 +9,7 @@ from typing import Any
 from gpuscan import catalogue
 from gpuscan.engine.blame import Parts, blamed
 from gpuscan.engine.suite import Check
-from gpuscan.model import Fault, Node, Past, is_unread
+from gpuscan.model import Fault, Node, Past, is_unread, read_or
 from gpuscan.model.outcome import WORK, Action, Finding, Result, Status
 
 DAY_S = 86400.0
@@ -41,7 +41,7 @@ def escalated(
     if is_unread(past):
         return tuple(results)
     booted = node.host.boot_id
-    boot_id = "" if is_unread(booted) else booted
+    boot_id = read_or(booted, "")
     return tuple(
         _each(
             result,
@@ -82,7 +82,7 @@ def _fact(one: Check, result: Result, node: Node, name: str) -> Any:
     )
     for word in name.split("."):
         record = record if is_unread(record) else getattr(record, word)
-    return None if is_unread(record) else record
+    return read_or(record, None)
 
 
 def _raised(

@@ -8,7 +8,7 @@ from typing import Any
 from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, blamed
 from gpuscan.engine.conclude import Conclusion
-from gpuscan.model import Held, Node, is_unread
+from gpuscan.model import Held, Node, is_unread, read_or
 from gpuscan.model.outcome import ACTIONS, FAILED, HARMLESS, LEVELS, Action, Finding, Result, Status
 
 CHECK = "history.hold"
@@ -222,7 +222,7 @@ def reason(
         serial=target.serial or "",
         message=message,
         level=_level(run),
-        boot_id="" if is_unread(node.host.boot_id) else node.host.boot_id,
+        boot_id=read_or(node.host.boot_id, ""),
         profile=str((run.get("profile") or {}).get("name", "")),
         since_s=0.0 if is_unread(node.past) else node.past.at_s,
     )

@@ -5,7 +5,7 @@ reports.
 from collections.abc import Iterator
 from typing import Any
 
-from gpuscan.model import BurnTest, Node, is_unread
+from gpuscan.model import BurnTest, Node, is_unread, read_or
 
 GPU = (
     ("temperature.core_c", "C"),
@@ -68,7 +68,7 @@ def measured(node: Node) -> tuple[dict[str, Any], ...]:
         if not is_unread(records)
         for row in _rows(kind, records, facts)
     ]
-    tests = () if is_unread(node.tests) else node.tests
+    tests = read_or(node.tests, ())
     return (*rows, *(row for test in tests for row in _burnt(test)))
 
 
@@ -117,7 +117,7 @@ def _numbers(test: BurnTest) -> Iterator[tuple[str, Any, str]]:
     what = "operations" if is_unread(test.what) else test.what or "operations"
     yield "operations", test.operations, what
     yield "mismatches", test.mismatches, what if test.kind == "tool" else "words"
-    for rate in () if is_unread(test.rates) else test.rates:
+    for rate in read_or(test.rates, ()):
         yield rate.label, rate.value, unit_of(rate.label)
         yield from ((f"{rate.label}{AGAIN}", again, unit_of(rate.label)) for again in rate.again)
     if not is_unread(test.load):

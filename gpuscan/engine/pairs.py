@@ -5,7 +5,7 @@ those at the other ends.
 from collections import Counter
 from collections.abc import Sequence
 
-from gpuscan.model import Node, is_unread
+from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.outcome import Result, Status
 
 Pair = tuple[str, str]
@@ -15,7 +15,7 @@ def of_one_end(results: Sequence[Result], node: Node) -> list[Result]:
     """Return the results with each failure between two GPUs blamed on that one of them which
     explains the others, too.
     """
-    tests = () if is_unread(node.tests) else node.tests
+    tests = read_or(node.tests, ())
     pairs = {f"test:{test.label}": (test.gpu, test.to) for test in tests if test.to}
     if not pairs or is_unread(node.gpus):
         return list(results)

@@ -4,7 +4,7 @@ each.
 
 from typing import Any
 
-from gpuscan.model import Node, is_unread
+from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.identity import real, serial_of
 
 PART_FACTS = (
@@ -42,7 +42,7 @@ def parts_of(node: Node) -> tuple[dict[str, Any], ...]:
 
 
 def _listed(records: Any) -> tuple[Any, ...]:
-    return () if is_unread(records) else records
+    return read_or(records, ())
 
 
 def _gpu(gpu: Any, node: Node) -> dict[str, Any]:

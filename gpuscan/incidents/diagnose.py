@@ -11,7 +11,7 @@ from gpuscan import catalogue
 from gpuscan.incidents.conditions import Choice, Context, choose_action
 from gpuscan.incidents.patterns import pattern
 from gpuscan.kernellog.event import Event
-from gpuscan.model import Echo, Gpu, Incident, Unread, is_unread
+from gpuscan.model import Echo, Gpu, Incident, Unread, is_unread, read_or
 from gpuscan.model.outcome import Action
 
 # how long after its root an echo may still be printed: a GSP gives up after 45 s, and twice
@@ -182,9 +182,9 @@ def _state(gpu: Gpu | None) -> Mapping[str, Any]:
         "sram_threshold": None
         if is_unread(sram) or is_unread(sram.threshold_exceeded)
         else sram.threshold_exceeded,
-        "lost": None if is_unread(access) else access == "lost",
-        "needs_reset": None if is_unread(access) else access == "reset-required",
-        "recovery_action": None if is_unread(wanted) else wanted,
+        "lost": read_or(access, None) == "lost",
+        "needs_reset": read_or(access, None) == "reset-required",
+        "recovery_action": read_or(wanted, None),
     }
     return {
         name: value for name, value in found.items() if value is not None and not is_unread(value)

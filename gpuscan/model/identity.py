@@ -5,7 +5,7 @@ names change.
 import re
 from typing import Any, NamedTuple
 
-from gpuscan.model import Node, is_unread
+from gpuscan.model import Node, is_unread, read_or
 
 # What vendors leave where a serial number should be.
 PLACEHOLDERS = r"""(?xi)
@@ -52,7 +52,7 @@ def serial_of(gpu: Any) -> tuple[str | None, str]:
 
 def machine_of(node: Node) -> Machine:
     """Return what identifies the node's machine."""
-    gpus = () if is_unread(node.gpus) else node.gpus
+    gpus = read_or(node.gpus, ())
     serials = (serial_of(gpu)[0] for gpu in gpus)
     host = node.host
     return Machine(

@@ -85,7 +85,7 @@ def _walk(record: Any, path: str) -> Any:
             record = tuple(getattr(item, name) for item in record)
         else:
             record = getattr(record, name)
-    return None if is_unread(record) else record
+    return read_or(record, None)
 
 
 def _value(rule: Mapping[str, Any], fact: Any) -> Any:

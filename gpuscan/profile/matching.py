@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from gpuscan.model import Node, is_unread
+from gpuscan.model import Node, is_unread, read_or
 from gpuscan.profile import names, yamlfile
 from gpuscan.profile.loading import BASE, Profile, load, load_family, parse
 from gpuscan.profile.site import load_site_config
@@ -53,9 +53,9 @@ def _default(settings: Sequence[str]) -> Profile:
 
 def _traits(node: Node) -> _Traits:
     dmi = (node.host.vendor, node.host.product, node.host.board)
-    gpus = () if is_unread(node.gpus) else node.gpus
+    gpus = read_or(node.gpus, ())
     return _Traits(
-        frozenset(None if is_unread(gpu.device_id) else gpu.device_id for gpu in gpus),
+        frozenset(read_or(gpu.device_id, None) for gpu in gpus),
         tuple(name for name in dmi if not is_unread(name)),
     )
 

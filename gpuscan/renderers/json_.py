@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
-from gpuscan.model import is_unread
+from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
 from gpuscan.renderers.headline import headline
 
@@ -109,7 +109,7 @@ def _evidence(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> Any:
-    return None if is_unread(value) else value
+    return read_or(value, None)
 
 
 def _observed(value: Any) -> Any:

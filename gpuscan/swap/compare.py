@@ -10,7 +10,7 @@ from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.engine.slots import faults
 from gpuscan.errors import UsageError
-from gpuscan.model import Change, Node, is_unread
+from gpuscan.model import Change, Node, is_unread, read_or
 from gpuscan.model.identity import machine_of, same_machine
 from gpuscan.recording import Recording
 from gpuscan.swap.changes import SwapContext, find_changes
@@ -174,7 +174,7 @@ def row(change: Change) -> dict[str, Any]:
                 name: getattr(record, fact) for name, fact in REPORTED.get(change.kind, {}).items()
             }
         )
-        listed[when] = {name: None if is_unread(value) else value for name, value in facts.items()}
+        listed[when] = {name: read_or(value, None) for name, value in facts.items()}
         if not is_unread(identity) and identity:
             listed[when]["identity"] = identity
     return listed
