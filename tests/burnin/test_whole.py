@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import was_read
 from machine import (
     ENOUGH_S,
     MARK,

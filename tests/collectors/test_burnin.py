@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from building import was_read
 from burnt import burn_test, load
 from nodes_recordings import base, judged, judged_facts
 
