@@ -13,7 +13,17 @@ from gpuscan.burnin.sampling import REASONS
 from gpuscan.burnin.tools import programs as tools
 from gpuscan.collectors.burnin_counters import UNCORRECTABLE_ECC, counter_growth, logged_lines
 from gpuscan.collectors.reading import Sources, names, parsed, take
-from gpuscan.model import READING_KINDS, BurnTest, Ending, Gpu, Load, Rate, Unread, is_unread
+from gpuscan.model import (
+    READING_KINDS,
+    BurnTest,
+    Ending,
+    Gpu,
+    Load,
+    Rate,
+    Unread,
+    is_unread,
+    read_or,
+)
 from gpuscan.recording import Reading, Recording
 
 KEY = re.compile(r"burnin:([\w-]+)\(([^,)]*)(?:,([^)]*))?\)")
