@@ -7,7 +7,8 @@ from typing import Any
 
 from gpuscan.durations import format_utc
 from gpuscan.live import signals
-from gpuscan.live.process import STDOUT, run_command
+from gpuscan.live.command import run_command
+from gpuscan.live.process import STDOUT
 
 SCRIPT = "nvidia-bug-report.sh"
 LOG = "nvidia-bug-report.log"  # the script appends .gz where there is gzip

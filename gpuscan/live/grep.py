@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from gpuscan.kernellog.needles import PATTERN, is_needed
-from gpuscan.live.process import DEVNULL, PIPE, Child, collect_outputs, start_program
+from gpuscan.live.command import collect_outputs
+from gpuscan.live.process import DEVNULL, PIPE, Child, start_program
 from gpuscan.recording.packed import BLOCK
 
 GREP = ("grep", "-a", "-n", "-B1", "-E", "-e", PATTERN)

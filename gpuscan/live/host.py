@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
+from gpuscan.live.command import run_command
 from gpuscan.live.keys import SWEEPS
-from gpuscan.live.process import run_command
 from gpuscan.live.reader import Answer, Places
 
 MOST_BYTES = 8 * 1024 * 1024

@@ -14,16 +14,15 @@ import pytest
 from machine import ENOUGH_S, wait_for
 
 from gpuscan.live import process, signals
+from gpuscan.live.command import Finished, run_command
 from gpuscan.live.process import (
     PIPE,
     STDOUT,
     Child,
-    Finished,
     describe_exit,
     end_all,
     end_what_is_left,
     fork,
-    run_command,
     start_program,
 )
 

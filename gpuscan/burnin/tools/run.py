@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuscan.burnin.tools.programs import LOOPBACK
 from gpuscan.live import process
+from gpuscan.live.command import run_command
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 
@@ -112,7 +113,7 @@ def _folder(program_path: str) -> str | None:
 def _finish(
     command: list[str], ends_s: float, alive: Callable[[], bool], environment: dict[str, str]
 ) -> dict[str, Any]:
-    done = process.run_command(
+    done = run_command(
         command,
         environment,
         ends_s - time.monotonic(),
