@@ -15,7 +15,7 @@ import pytest
 from gpuscan.engine import judging, suite
 from gpuscan.errors import GpuscanError
 from gpuscan.files import bundled
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Result, Status
 
 
@@ -83,7 +83,7 @@ def _results(replay: str, profile: str, items: "list[CheckItem]") -> dict[str, l
     by_check: dict[str, list[Result]] = {
         one.id: [] for one in plan.checks if one.subject in OF_ANOTHER_INPUT or one.mark.imported
     }
-    for result in judging.judged(opened(replay), replay, plan).results:
+    for result in judging.judged(open_recording(replay), replay, plan).results:
         by_check.setdefault(result.check, []).append(result)
     return by_check
 

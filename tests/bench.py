@@ -19,7 +19,7 @@ from gpuscan import collectors, profile
 from gpuscan.engine import suite
 from gpuscan.engine.verdict import Case, judge
 from gpuscan.files import bundled
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 
 EIGHT = RECORDINGS / "h100-8x-ib.json.gz"
 ROUNDS = 15
@@ -63,7 +63,7 @@ def judged_per_second() -> float:
     chosen = profile.load("h100-8x")
     start, number = time.process_time(), 0
     while time.process_time() - start < 3:
-        judge(Case(collectors.node(opened(str(EIGHT))), chosen, checks))
+        judge(Case(collectors.node(open_recording(str(EIGHT))), chosen, checks))
         number += 1
     return number / (time.process_time() - start)
 

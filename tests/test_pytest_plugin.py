@@ -17,7 +17,7 @@ from program import Ended, environment
 
 from gpuscan.engine import judging
 from gpuscan.files import bundled
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.recording import Recording, save
 
 pytestmark = pytest.mark.system
@@ -97,7 +97,7 @@ def under_pytest(tmp_path: Path) -> Any:
 def own_loop(replay: str, profile: str = "auto", checks: tuple[str, ...] = ()) -> dict[str, str]:
     """What gpuscan's own loop comes to, in pytest's words."""
     plan = judging.prepare(judging.Wanted(profile, checks=checks))
-    report = judging.judged(opened(replay), replay, plan)
+    report = judging.judged(open_recording(replay), replay, plan)
     return {
         f"test_{r.check.partition('.')[2]}[{r.subject}]": OUTCOMES[r.status.value]
         for r in report.results
@@ -180,7 +180,7 @@ def test_a_folder_of_the_user_s_own(tmp_path: Path, under_pytest: Any) -> None:
 
 
 def test_unknown_is_a_failure_with_the_lack(tmp_path: Path, under_pytest: Any) -> None:
-    demo = opened("demo")
+    demo = open_recording("demo")
     save(Recording(demo.meta, ["*"], demo), str(tmp_path / "a.json"))
     folder = module(tmp_path / "own", OWN, "test_site.py")
     done, outcomes = under_pytest(

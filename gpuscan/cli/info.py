@@ -27,13 +27,13 @@ def info(replay: str | None, format_: str, output: str | None, **values: Any) ->
     from gpuscan.cli import inventory
     from gpuscan.cli.options import read_scan_options, refuse_scan_options
     from gpuscan.cli.output import terminal_width, write
-    from gpuscan.importers.load import opened
+    from gpuscan.importers.load import open_recording
     from gpuscan.live.machine import scan_machine
 
     signal = 0
     if replay:
         refuse_scan_options(values)
-        recording = opened(replay)
+        recording = open_recording(replay)
     else:
         recording, signal = scan_machine(read_scan_options(values))
     write(inventory.render(recording, format_, 0 if output else terminal_width()), output or "")

@@ -119,7 +119,7 @@ def capture(recordings: Sequence[str], output: str | None, **values: Any) -> Non
     """
     from gpuscan.cli.options import read_burn_in_options, read_scan_options
     from gpuscan.cli.output import check_writable, write
-    from gpuscan.importers.load import opened
+    from gpuscan.importers.load import open_recording
     from gpuscan.profile.capture import capture_profile
 
     if recordings and values["level"] != "passive":
@@ -130,7 +130,7 @@ def capture(recordings: Sequence[str], output: str | None, **values: Any) -> Non
     if output and output != "-":
         check_writable(output)
     if recordings:
-        nodes = [_good_node(file, opened(file)) for file in recordings]
+        nodes = [_good_node(file, open_recording(file)) for file in recordings]
     else:
         nodes = [_scan_good_node(read_scan_options(values), burn_in)]
     write(capture_profile(nodes), output or "")

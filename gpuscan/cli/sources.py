@@ -8,7 +8,7 @@ from gpuscan.cli.options import Options
 from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
 from gpuscan.recording import Recording
 from gpuscan.state.access import is_this_machine, load_history
@@ -42,7 +42,7 @@ def recording_file(file: str) -> Source:
     """Return the source that loads a recording, or imports another tool's output."""
 
     def judge(plan: judging.Plan, options: Options) -> Judgement:
-        return _judge_input(opened(file), file, plan, options)
+        return _judge_input(open_recording(file), file, plan, options)
 
     return judge
 
@@ -64,8 +64,8 @@ def comparison(before: str, after: str, swap: "SwapOptions") -> Source:
     def judge(plan: judging.Plan, options: Options) -> Judgement:
         from gpuscan.swap.compare import compare_recordings
 
-        recording = opened(after)
-        report = compare_recordings(opened(before), recording, plan, swap, (before, after))
+        recording = open_recording(after)
+        report = compare_recordings(open_recording(before), recording, plan, swap, (before, after))
         return Judgement(recording, report)
 
     return judge

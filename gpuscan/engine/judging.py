@@ -285,7 +285,7 @@ def gpus_named(gpus: str) -> list[str]:
     """Split the list that `--gpus` was given; PCI addresses may be in upper case, with a long
     domain or with none.
 
-    >>> cards_named("00000000:1B:00.0, 1b:00.0, SXM2")
+    >>> gpus_named("00000000:1B:00.0, 1b:00.0, SXM2")
     ['0000:1b:00.0', '0000:1b:00.0', 'SXM2']
     """
     names = [name.strip() for name in gpus.split(",")]

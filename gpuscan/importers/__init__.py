@@ -1,127 +1,98 @@
-"""Other tools' output, logs and files as recordings: the same readings that a scan makes, and a
-scope that says what is missing.
-"""
+"""Importers: other tools' output, logs and files, as the readings that a scan would make."""
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from gpuscan.errors import RecordingError
-from gpuscan.importers import (
-    applications,
-    files,
-    infiniband,
-    logs,
-    lspci,
-    naming,
-    services,
-    shapes,
-    smi_csv,
-    smi_errors,
-    smi_links,
-    smi_query,
-    smi_table,
-    smi_xml,
-    splitting,
-    unpacking,
-)
-from gpuscan.importers.part import TOLD_GPUS, Part
+from gpuscan.importers import files, naming, splitting, unpacking
+from gpuscan.importers.part import IMPORTED_GPUS, Part
+from gpuscan.importers.registry import BY_NAME, readable
 from gpuscan.recording import Imported, Meta, Reading, Recording
 
-__all__ = ["IMPORTERS", "Part", "imported", "readings", "recognise"]
+__all__ = ["Part", "import_path", "read_part", "recognise"]
 
-IMPORTERS: dict[str, Callable[[Part], list[Reading]]] = {
-    shapes.SMI_ERROR: smi_errors.readings,
-    shapes.SMI_QUERY: smi_query.readings,
-    shapes.SMI_XML: smi_xml.readings,
-    shapes.SMI_CSV: smi_csv.readings,
-    shapes.SMI_TABLE: smi_table.readings,
-    shapes.SMI_LIST: smi_links.listed,
-    shapes.SMI_TOPO: smi_links.topology,
-    shapes.LSPCI: lspci.readings,
-    shapes.IB: infiniband.readings,
-    shapes.SERVICE: services.readings,
-    shapes.APPLICATION: applications.readings,
-    shapes.FILES: files.readings,
-    shapes.KERNEL: logs.readings,
-    shapes.FABRIC_MANAGER: logs.readings,
-}
-READABLE = (
-    "gpuscan recordings, nvidia-bug-report.log(.gz), the output of nvidia-smi (table, -q, -x, -L, --query-…, nvlink, topo), lspci, "
-    "ibstat, ibstatus, ibv_devinfo and systemctl status, kernel and Fabric Manager logs, files of /sys and /proc, "
-    "and a directory or tar of these"
-)
-IN_TREE = re.compile(r"(?:^|/)((?:sys|proc)/.+)$")
-IB_FILE = re.compile(r"(?:^|/)([a-z]+\w*_\d+/(?:ports/\d+/.+|fw_ver|board_id|hca_type|node_guid))$")
+# gpu_burn prints a list of GPUs, which must not be judged without its verdict
+GPU_BURN = re.compile(r"^[ \t]*GPU \d+: (?:OK|FAULTY)[ \t\r]*$|\bproc'd: .* errors: ", re.MULTILINE)
 BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-KEPT = 120  # characters of what a file begins with, for the message
+SAMPLE = 1 << 16  # bytes that show whether a file is text
+QUOTED = 120  # characters of a file's first line in an error message
+MOST_NAMED = 3  # files in an error message
+
+
+class _ImportedFile(NamedTuple):
+    name: str
+    kinds: list[str]
+    readings: list[Reading]
 
 
 def recognise(name: str, data: bytes) -> list[Part]:
-    """Return the parts of a file that an importer knows, in their order; none where nothing in it
-    is known.
-
-    None of what gpu_burn printed, either: it begins with a list of GPUs, and that alone would be
-    judged and pass.
-    """
-    if not data.strip() or len(BINARY.findall(data[: 1 << 16])) > len(data[: 1 << 16]) // 100:
+    """Return the parts of a file that an importer reads, in their order; [] if there are none."""
+    if not data.strip() or len(BINARY.findall(data[:SAMPLE])) > len(data[:SAMPLE]) // 100:
         return []
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
-    if shapes.OF_GPU_BURN.search(text):
+    if GPU_BURN.search(text):
         return []
-    place = IN_TREE.search(name.replace(os.sep, "/"))
-    hca = IB_FILE.search(name.replace(os.sep, "/"))
-    if place or hca:
-        path = f"/{place[1]}" if place else f"/sys/class/infiniband/{hca[1]}"  # type: ignore[index]
-        return [Part(shapes.FILES, text, name, path)]
-    return splitting.parts_of(name, text)
+    path = files.original_path(name.replace(os.sep, "/"))
+    if path:
+        return [Part(files.IMPORTER.name, text, name, path)]
+    return splitting.split_text(name, text)
 
 
-def readings(part: Part) -> list[Reading]:
+def read_part(part: Part) -> list[Reading]:
     """Return the readings that a part's importer makes of it."""
-    return IMPORTERS[part.kind](part)
+    return BY_NAME[part.kind].readings(part)
 
 
-def imported(path: str) -> Recording:
-    """Return what a file or directory tells as a recording; raises RecordingError where it holds
-    nothing known.
+def import_path(path: str) -> Recording:
+    """Return what a file or directory contains as a recording.
+
+    Raises RecordingError if no importer reads anything in it.
     """
-    found, told, unknown = list[Reading](), list[str](), list[str]()
     contents = unpacking.read_files(path)
-    for name, data in contents:
-        made = [(part, readings(part)) for part in recognise(name, data)]
-        found += [reading for _, some in made for reading in some]
-        told += [part.kind for part, some in made if some]
-        unknown += [] if any(some for _, some in made) else [name]
-    if not told:
+    imported = [_import_file(name, data) for name, data in contents]
+    kinds = tuple(dict.fromkeys(kind for file in imported for kind in file.kinds))
+    if not kinds:
         raise RecordingError(_refusal(path, contents))
-    kinds = list(dict.fromkeys(told))
-    kept = naming.joined(_together(found))
-    about = Imported(tuple(kinds), tuple(unknown) if len(contents) > 1 else ())
-    return Recording(Meta(fragment=" and ".join(kinds), imported=about), _scope(kept), kept)
+    unknown = tuple(file.name for file in imported if not file.kinds)
+    readings = _merge_listings([reading for file in imported for reading in file.readings])
+    readings = naming.unify_gpus(readings)
+    about = Imported(kinds, unknown if len(contents) > 1 else ())
+    return Recording(Meta(fragment=" and ".join(kinds), imported=about), _scope(readings), readings)
 
 
-def _together(found: Sequence[Reading]) -> list[Reading]:
-    """Return the readings with one listing of each directory: parts that list some of it add up."""
+def _import_file(name: str, data: bytes) -> _ImportedFile:
+    kinds, readings = list[str](), list[Reading]()
+    for part in recognise(name, data):
+        made = read_part(part)
+        readings += made
+        kinds += [part.kind] if made else []
+    return _ImportedFile(name, kinds, readings)
+
+
+def _merge_listings(readings: Sequence[Reading]) -> list[Reading]:
+    """Return the readings with one listing of each directory, of which parts may list some each."""
     listings: dict[str, list[str]] = {}
-    for reading in found:
+    for reading in readings:
         if reading.key.startswith("dir:"):
             listings.setdefault(reading.key, []).extend(reading.value)
-    kept = [reading for reading in found if not reading.key.startswith("dir:")]
-    return [*(Reading(key, list(dict.fromkeys(names))) for key, names in listings.items()), *kept]
+    merged = [Reading(key, list(dict.fromkeys(names))) for key, names in listings.items()]
+    return [*merged, *(reading for reading in readings if not reading.key.startswith("dir:"))]
 
 
-def _scope(kept: Iterable[Reading]) -> list[str]:
-    """Return patterns of what the input tells: a GPU of which a part tells less is outside of
-    that part's scope.
+def _scope(readings: Iterable[Reading]) -> list[str]:
+    """Return globs of what the input contains.
+
+    A call that was made for every GPU is one glob; otherwise it is in the scope of those GPUs only.
     """
     by_call: dict[str, set[str]] = {}
     gpus: set[str] = set()
     exact: list[str] = []
-    for reading in kept:
+    for reading in readings:
         call, _, rest = reading.key.partition("(")
         gpu, comma, arguments = rest.rstrip(")").partition(",")
-        if reading.key == TOLD_GPUS:
+        if reading.key == IMPORTED_GPUS:
             gpus = set(reading.value)
         if reading.key.startswith("nvml:nvmlDevice") and gpu and not gpu.isdecimal():
             by_call.setdefault(f"{call}(*{comma}{arguments})", set()).add(gpu)
@@ -129,25 +100,31 @@ def _scope(kept: Iterable[Reading]) -> list[str]:
             exact.append(reading.key)
     patterns = list(dict.fromkeys(exact))
     for pattern, names in by_call.items():
-        patterns += (
-            [pattern] if names >= gpus else [pattern.replace("*", name) for name in sorted(names)]
-        )
+        if names >= gpus:
+            patterns.append(pattern)
+        else:
+            patterns += [pattern.replace("*", name) for name in sorted(names)]
     return patterns
 
 
 def _refusal(path: str, contents: Sequence[unpacking.File]) -> str:
-    data = contents[0][1] if contents else b""
-    if not contents or not any(one.strip() for _, one in contents):
-        looks = "it is empty"
-    elif BINARY.search(data[:4096]):
-        looks = "it is binary data"
-    elif len(contents) == 1 and shapes.OF_GPU_BURN.search(data.decode("utf-8", "replace")):
-        looks = "it has what gpu_burn prints (gpuscan run --level long runs gpu_burn and judges it)"
-    elif len(contents) > 1:
-        looks = f"none of its {len(contents)} files ({', '.join(name for name, _ in contents[:3])}, …) is known"
-    else:
-        first = next(
-            (line for line in data.decode("utf-8", "replace").splitlines() if line.strip()), ""
-        )
-        looks = f"it begins with {first.strip()[:KEPT]!r}"
-    return f"{path}: nothing in it that gpuscan can read: {looks}; it reads {READABLE}"
+    return (
+        f"{path}: nothing in it that gpuscan can read: {_describe(contents)}; it reads {readable()}"
+    )
+
+
+def _describe(contents: Sequence[unpacking.File]) -> str:
+    """Return what files look like that no importer reads."""
+    if not any(data.strip() for _, data in contents):
+        return "it is empty"
+    data = contents[0][1]
+    text = data.decode("utf-8", "replace")
+    if BINARY.search(data[:4096]):
+        return "it is binary data"
+    if len(contents) > 1:
+        names = ", ".join(name for name, _ in contents[:MOST_NAMED])
+        return f"none of its {len(contents)} files ({names}, …) is known"
+    if GPU_BURN.search(text):
+        return "it is the output of gpu_burn (gpuscan run --level long runs gpu_burn and judges it)"
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return f"it begins with {first.strip()[:QUOTED]!r}"

@@ -1,9 +1,10 @@
-"""`ibstat`, `ibstatus` and `ibv_devinfo`: the ports' state as sysfs has it."""
+"""`ibstat`, `ibstatus` and `ibv_devinfo`: HCAs and ports, as the files of sysfs."""
 
 import re
 
-from gpuscan.importers.part import Part, answer
+from gpuscan.importers.part import Importer, Part, answer, begins_with
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import directory, file
 
 ROOT = "/sys/class/infiniband"
 STATES = {
@@ -17,9 +18,15 @@ STATES = {
     "active_defer": 5,
 }
 PHYSICAL = {
-    "sleep": 1, "polling": 2, "disabled": 3, "portconfigurationtraining": 4, "linkup": 5, "linkerrorrecovery": 6, "phytest": 7,
+    "sleep": 1,
+    "polling": 2,
+    "disabled": 3,
+    "portconfigurationtraining": 4,
+    "linkup": 5,
+    "linkerrorrecovery": 6,
+    "phytest": 7,
     "phy test": 7,
-}  # fmt: skip
+}
 PHYSICAL_NAMES = {
     1: "Sleep",
     2: "Polling",
@@ -31,116 +38,129 @@ PHYSICAL_NAMES = {
 }
 STATE_NAMES = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
 HCA = re.compile(
-    r"^\s*(?:CA '(?P<ibstat>[^']+)'|Infiniband device '(?P<ibstatus>[^']+)' port (?P<port>\d+) status:|hca_id:\s*(?P<devinfo>\S+))"
+    r"^\s*(?:CA '(?P<ibstat>[^']+)'"
+    r"|Infiniband device '(?P<ibstatus>[^']+)' port (?P<port>\d+) status:"
+    r"|hca_id:\s*(?P<devinfo>\S+))"
 )
 PORT = re.compile(r"^\s*(?:Port (\d+):|port:\s*(\d+))\s*$")
 PAIR = re.compile(r"^\s*([A-Za-z_][\w. ]*?):\s*(.*?)\s*$")
-RATES = {
-    "1": 2.5,
-    "2": 5,
-    "4": 10,
-    "8": 10,
-    "16": 14,
-    "32": 25,
-    "64": 50,
-    "128": 100,
-    "256": 200,
-}  # Gb/s a lane, by ibv's code
+HCA_FILES = {  # the names of each value in the tools' output
+    "fw_ver": ("firmware version", "fw ver"),
+    "hca_type": ("ca type",),
+    "board_id": ("board id",),
+    "node_guid": ("node guid",),
+}
+Values = dict[str, str]
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the listing of HCAs and ports, and the files of each as far as the tool tells them."""
-    hcas: dict[str, dict[str, str]] = {}
-    ports: dict[tuple[str, str], dict[str, str]] = {}
+    """Return the listing of HCAs and ports, and the files of each, as far as the tool shows them.
+
+    >>> text = '''CA 'mlx5_0'
+    ...     Firmware version: 28.39.1002
+    ...     Port 1:
+    ...         State: Active
+    ...         Rate: 400'''
+    >>> for reading in readings(Part("ibstat", text)):
+    ...     print(reading.key, reading.value)
+    dir:/sys/class/infiniband ['mlx5_0']
+    dir:/sys/class/infiniband/mlx5_0/ports ['1']
+    file:/sys/class/infiniband/mlx5_0/fw_ver 28.39.1002
+    file:/sys/class/infiniband/mlx5_0/ports/1/state 4: ACTIVE
+    file:/sys/class/infiniband/mlx5_0/ports/1/rate 400 Gb/sec
+    """
+    hcas, ports = _parse(part.text)
+    if not ports:
+        return []
+    made = [answer(directory(ROOT), list(hcas))]
+    for name, values in hcas.items():
+        numbers = [number for owner, number in ports if owner == name]
+        made.append(answer(directory(f"{ROOT}/{name}/ports"), numbers))
+        made += _hca_files(f"{ROOT}/{name}", values)
+    for (owner, number), values in ports.items():
+        made += _port_files(f"{ROOT}/{owner}/ports/{number}", values)
+    return made
+
+
+def _parse(text: str) -> tuple[dict[str, Values], dict[tuple[str, str], Values]]:
+    """Return the values of each HCA, and of each port by HCA and number."""
+    hcas: dict[str, Values] = {}
+    ports: dict[tuple[str, str], Values] = {}
     hca = port = ""
-    for line in part.text.splitlines():
+    for line in text.splitlines():
         if hit := HCA.match(line):
             hca, port = hit["ibstat"] or hit["ibstatus"] or hit["devinfo"], hit["port"] or ""
             hcas.setdefault(hca, {})
         elif hca and (numbered := PORT.match(line)):
             port = numbered[1] or numbered[2]
         elif hca and (pair := PAIR.match(line)):
-            (ports.setdefault((hca, port), {}) if port else hcas[hca])[
-                pair[1].lower().replace("_", " ")
-            ] = pair[2]
+            values = ports.setdefault((hca, port), {}) if port else hcas[hca]
+            values[pair[1].lower().replace("_", " ")] = pair[2]
         if hca and port:
             ports.setdefault((hca, port), {})
-    if not ports:
-        return []
-    found = [answer(f"dir:{ROOT}", list(hcas))]
-    for name, words in hcas.items():
-        found.append(
-            answer(f"dir:{ROOT}/{name}/ports", [number for owner, number in ports if owner == name])
-        )
-        found += _of_hca(f"{ROOT}/{name}", words)
-    return found + [
-        reading
-        for (owner, number), words in ports.items()
-        for reading in _of_port(f"{ROOT}/{owner}/ports/{number}", words)
-    ]
+    return hcas, ports
 
 
-def _of_hca(base: str, words: dict[str, str]) -> list[Reading]:
+def _hca_files(base: str, values: Values) -> list[Reading]:
+    made = []
+    for name, names in HCA_FILES.items():
+        value = next((values[name] for name in names if values.get(name)), "")
+        if value:
+            text = _format_guid(value) if name == "node_guid" else value
+            made.append(answer(file(f"{base}/{name}"), text))
+    return made
+
+
+def _format_guid(text: str) -> str:
+    """Return `0xb8cef60300aabbcc` as sysfs writes it, in groups of four digits."""
+    return ":".join(re.findall("....", text.removeprefix("0x").replace(":", "")))
+
+
+def _port_files(base: str, values: Values) -> list[Reading]:
+    physical = values.get("physical state", values.get("phys state", ""))
     files = {
-        "fw_ver": ("firmware version", "fw ver"),
-        "hca_type": ("ca type",),
-        "board_id": ("board id",),
-        "node_guid": ("node guid",),
+        "link_layer": values.get("link layer", ""),
+        "state": _format_state(values.get("state", ""), STATES, STATE_NAMES),
+        "phys_state": _format_state(physical, PHYSICAL, PHYSICAL_NAMES),
+        "rate": _format_rate(values),
     }
-    found = []
-    for file, names in files.items():
-        word = next((words[name] for name in names if words.get(name)), "")
-        if word:
-            found.append(
-                answer(f"file:{base}/{file}", _guid(word) if file == "node_guid" else word)
-            )
-    return found
+    return [answer(file(f"{base}/{name}"), text) for name, text in files.items() if text]
 
 
-def _guid(word: str) -> str:
-    """`0xb8cef60300aabbcc` reads in sysfs as groups of four digits."""
-    return ":".join(re.findall("....", word.removeprefix("0x").replace(":", "")))
+def _format_state(text: str, numbers: dict[str, int], names: dict[int, str]) -> str:
+    """Return `4: ACTIVE` for `Active`, `PORT_ACTIVE (4)` and itself.
 
-
-def _of_port(base: str, words: dict[str, str]) -> list[Reading]:
-    files = {
-        "link_layer": words.get("link layer", ""),
-        "state": _named(words.get("state", ""), STATES, STATE_NAMES),
-        "phys_state": _named(
-            words.get("physical state", words.get("phys state", "")), PHYSICAL, PHYSICAL_NAMES
-        ),
-        "rate": _rate(words),
-    }
-    return [answer(f"file:{base}/{name}", word) for name, word in files.items() if word]
-
-
-def _named(word: str, numbers: dict[str, int], names: dict[int, str]) -> str:
-    """Return `4: ACTIVE` for `Active`, `PORT_ACTIVE (4)` and itself; a word that nobody knows
-    keeps its own.
+    An unknown state keeps its name, under a number that no state has.
     """
-    bare = re.sub(r"^(?:PORT_)|^\d+: *| \(\d+\)$", "", re.sub(r"^\d+: *", "", word)).strip()
+    bare = re.sub(r"^(?:PORT_)|^\d+: *| \(\d+\)$", "", re.sub(r"^\d+: *", "", text)).strip()
     if not bare:
         return ""
-    number = numbers.get(
-        bare.lower().replace("_", "") if bare.lower() not in numbers else bare.lower()
-    )
+    low = bare.lower()
+    number = numbers.get(low, numbers.get(low.replace("_", "")))
     return f"{number}: {names[number]}" if number is not None else f"9: {bare}"
 
 
-def _rate(words: dict[str, str]) -> str:
-    """`Rate: 400` and `rate: 400 Gb/sec (4X NDR)` are the same; ibv_devinfo tells lanes and speed
-    of a lane.
+def _format_rate(values: Values) -> str:
+    """Return the rate as sysfs writes it.
+
+    ibstat prints `400`, ibstatus `400 Gb/sec (4X NDR)`, and ibv_devinfo the number of lanes and
+    the speed of one.
     """
-    rate = words.get("rate", "")
+    rate = values.get("rate", "")
     if rate:
         return rate if "Gb/sec" in rate else f"{rate} Gb/sec"
-    width, speed = (
-        words.get("active width", ""),
-        re.search(r"([\d.]+) Gbps", words.get("active speed", "")),
-    )
+    width = values.get("active width", "")
+    speed = re.search(r"([\d.]+) Gbps", values.get("active speed", ""))
     lanes = re.match(r"(\d+)X", width)
-    return (
-        f"{int(lanes[1]) * float(speed[1]):g} Gb/sec ({width.split()[0]})"
-        if lanes and speed
-        else ""
-    )
+    if not lanes or not speed:
+        return ""
+    return f"{int(lanes[1]) * float(speed[1]):g} Gb/sec ({width.split()[0]})"
+
+
+IMPORTER = Importer(
+    name="ibstat",
+    reads="ibstat, ibstatus, ibv_devinfo",
+    readings=readings,
+    commands=r"\bibstat(?:us)?\b|\bibv_devinfo\b",
+    begins=begins_with(r"^\s*CA '[^']+'|^\s*Infiniband device '|^\s*hca_id:"),
+)

@@ -1,35 +1,92 @@
-"""Kernel logs and the Fabric Manager's: what matters of them, as `gpuscan log` keeps it, under
-`log:<name>`.
+"""Kernel and Fabric Manager logs: their relevant lines under `log:<name>`, as `gpuscan log` does.
+
+A log is judged by its last boot.
 """
 
 import os
+import re
 
-from gpuscan.importers.part import Part, answer
+from gpuscan.importers.part import NOT_A_QUERY, Importer, Part, answer, begins_with
 from gpuscan.kernellog.keeping import reading_value, select_lines
+from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import log
 
-# lines of the beginning and of the end that tell what kind of log it is, and from when to when
-ENDS = 1000
+ENDS = 1000  # lines of the beginning and of the end that show the kind of log and its times
+LONGEST_NAME = 120
+STAMPED = re.compile(  # a line of a log, whatever its message
+    r"^\[ *\d+\.\d{6}\]|^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]|^<\d+>"
+    r"|^\d+,\d+,\d+,[-\w,=]*;|^(?:kern|user|daemon) *: *\w+ *: |^kern: +\w+: \["
+    r"|^[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ \S+?(?:\[\d+\])?: "
+    r"|^\d{4}-\d\d-\d\dT[\d:.,+-]+\S* \S+ \S+?(?:\[\d+\])?: |^-- (?:Boot|Logs begin|Journal begins)"
+    r"|\"_TRANSPORT\"|\"MESSAGE\" ?:"
+)
+OF_FABRIC_MANAGER = (
+    r"^\[[A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d\] \[\w+\]|NV_WARN_NOTHING_TO_DO"
+    r"|detected NVSwitch (?:non-)?fatal error|NVSwitch device information"
+)
+OF_KERNEL = re.compile(
+    r"NVRM:|nvidia-nvswitch\d*:|nvidia-peermem|nvidia-modeset:|nvidia-uvm:|nvidia-nvlink:"
+    r"|\bkernel: ?[\[\w{]|\bXid\b|\bmlx5_(?:core|cmd|ib)\w*|\bEDAC\b|\[Hardware Error\]"
+    r"|\bpcieport \S+:|PCIe Bus Error|\bmce:|oom-kill|Out of memory: Kill|soft lockup"
+    r"|Linux version \d"
+)
+PROGRAM = re.compile(r"^[\w.@-]+\[\d+\]: ")  # `systemd[1]: …`, a log without its timestamps
+LOG_COMMAND = re.compile(
+    r"\bdmesg\b|\bjournalctl\b|/var/log/(?:kern|messages|syslog)|kern\.log|/dev/kmsg"
+    r"|Scanning kernel log"
+)
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return one reading, of the log's last boot; no stamp of it is later than the file, where
-    that is still at hand.
+    """Return one reading, of the log's last boot.
+
+    No line of it can be later than the file, if that still exists.
     """
     lines = part.text.encode("utf-8", "surrogateescape").split(b"\n")
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
-    found = select_lines(enumerate(lines, 1), until_s=until_s)
-    value = reading_value(found, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
-    value["kernel"] = (
-        # it was recognised as a log: having no line of the kernel it has no fault of the kernel
-        True
-    )
-    return [answer(f"log:{name(part)}", value)]
+    selected = select_lines(enumerate(lines, 1), until_s=until_s)
+    value = reading_value(selected, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
+    # It was recognised as a log: if the kernel wrote none of its lines, it reported no fault.
+    value["kernel"] = True
+    return [answer(log(log_name(part)), value)]
 
 
-def name(part: Part) -> str:
-    """Return what people call the log: the file that it is in, and what it was printed by where
-    that is told.
+def log_name(part: Part) -> str:
+    """Return the name of a log: its file, and the command that printed it if that is known.
+
+    >>> log_name(Part("kernel log", "", "/tmp/node.txt", "dmesg -T"))
+    'node.txt (dmesg -T)'
     """
     file = os.path.basename(part.origin)
-    return f"{file} ({part.command})"[:120] if part.command else file or part.kind
+    return f"{file} ({part.command})"[:LONGEST_NAME] if part.command else file or part.kind
+
+
+def _begins_kernel_log(line: str, kind: str) -> bool:
+    """An indented line within other output is part of that, even if it mentions the driver."""
+    within = kind not in ("", KERNEL.name) and line[:1] in (" ", "\t")
+    return not within and OF_KERNEL.search(line) is not None
+
+
+def _is_bare_log(line: str, kind: str) -> bool:
+    return not kind and (PROGRAM.match(line) is not None or NEEDLE.search(line) is not None)
+
+
+FABRIC_MANAGER = Importer(
+    name="Fabric Manager log",
+    reads="Fabric Manager logs",
+    readings=readings,
+    commands=r"/var/log/\S+|fabricmanager\.log",
+    begins=begins_with(OF_FABRIC_MANAGER),
+)
+KERNEL = Importer(
+    name="kernel log",
+    reads="kernel logs",
+    readings=readings,
+    commands=r"\bdmesg\b|\bjournalctl\b|/dev/kmsg|kern\.log",
+    owns=rf"{NOT_A_QUERY}.*?(?:{LOG_COMMAND.pattern})",
+    claims=STAMPED,
+    begins=_begins_kernel_log,
+)
+# log lines without a prefix, which only match what no other importer accepts
+BARE = Importer("kernel log", "kernel logs", readings, fits=_is_bare_log)

@@ -1,13 +1,12 @@
-"""`lspci`, short or with -v: which devices are on PCI, which NVIDIA GPUs answer there, and how
-wide their links are.
-"""
+"""`lspci`, short or with -v: the devices on PCI, whether NVIDIA GPUs answer, their link widths."""
 
 import re
 from collections.abc import Mapping
 
 from gpuscan.collectors.bus import block_key
-from gpuscan.importers.part import NAMELESS, TOLD_GPUS, Part, answer
+from gpuscan.importers.part import IMPORTED_GPUS, NAMELESS, Importer, Part, answer, begins_with
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import directory, file, link
 
 PCI = "/sys/bus/pci/devices"
 DEVICE = re.compile(
@@ -31,46 +30,52 @@ BUSES = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2})")
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the listing of devices, what identifies each, and the blocks of NVIDIA's GPUs and of
-    the bridges above them.
+    """Return the listing of devices, the identity of each, and the output for each GPU.
+
+    Each NVIDIA GPU also gets the output for the bridge above it.
+
+    >>> text = "19:00.0 3D controller: NVIDIA Corporation Device 2330 (rev ff)"
+    >>> for reading in readings(Part("lspci", text)):
+    ...     print(reading.key, repr(reading.value))
+    dir:/sys/bus/pci/devices ['0000:19:00.0']
+    dir:/sys/bus/pci/slots []
+    file:/sys/bus/pci/devices/0000:19:00.0/uevent 'PCI_CLASS=30200\\nPCI_ID=10DE:2330\\n'
+    run:lspci -vvvs 0000:19:00.0 '19:00.0 3D controller: NVIDIA Corporation Device 2330 (rev ff)\\n'
     """
-    blocks = _blocks(part.text)
+    blocks = _split_devices(part.text)
     nameless = blocks.pop("", "")
     if not blocks:
         return _nameless(nameless)
-    found = [
-        answer(f"file:{PCI}/{address}/uevent", _uevent(text)) for address, text in blocks.items()
+    made = [
+        answer(file(f"{PCI}/{address}/uevent"), _uevent(text)) for address, text in blocks.items()
     ]
-    whole = not re.search(r"\s-s\b", part.command)
     gpus = [address for address, text in blocks.items() if _is_gpu(text)]
-    listing = (
-        [answer(f"dir:{PCI}", list(blocks)), answer("dir:/sys/bus/pci/slots", [])]
-        if whole
-        else [answer(TOLD_GPUS, gpus)]
-    )
-    above = _bridges(blocks)
+    if re.search(r"\s-s\b", part.command):  # only the devices that were asked for
+        listing = [answer(IMPORTED_GPUS, gpus)]
+    else:
+        listing = [
+            answer(directory(PCI), list(blocks)),
+            answer(directory("/sys/bus/pci/slots"), []),
+        ]
+    bridges = _bridges(blocks)
     for address in gpus:
-        way = _way(address, above)
-        if way:
-            found.append(
-                answer(
-                    f"link:{PCI}/{address}",
-                    "../../../devices/" + "/".join([f"pci{way[0][:7]}", *way, address]),
-                )
-            )
-        found += [answer(block_key(one), blocks[one]) for one in (*way[-1:], address)]
-    return [*listing, *found]
+        path = _bridges_above(address, bridges)
+        if path:
+            target = "/".join(["../../../devices", f"pci{path[0][:7]}", *path, address])
+            made.append(answer(link(f"{PCI}/{address}"), target))
+        made += [answer(block_key(device), blocks[device]) for device in (*path[-1:], address)]
+    return [*listing, *made]
 
 
 def _nameless(text: str) -> list[Reading]:
-    """A fragment without a device's line is taken for the GPU that its reader wonders about."""
+    """Return the readings of a fragment that names no device: it is taken for a GPU's."""
     if not re.search(r"LnkSta:|LnkCap:|header type 7f|UESta:", text):
         return []
-    return [answer(TOLD_GPUS, [NAMELESS]), answer(block_key(NAMELESS), text)]
+    return [answer(IMPORTED_GPUS, [NAMELESS]), answer(block_key(NAMELESS), text)]
 
 
-def _blocks(text: str) -> dict[str, str]:
-    """Return each device's lines by its address; those above the first device stand under ""."""
+def _split_devices(text: str) -> dict[str, str]:
+    """Return each device's lines by its address; those above the first device are under ""."""
     blocks: dict[str, list[str]] = {"": []}
     address = ""
     for line in text.splitlines():
@@ -87,18 +92,14 @@ def _is_gpu(text: str) -> bool:
 
 
 def _uevent(text: str) -> str:
-    """Return what the kernel's uevent file would say of a device; without numbers only whether it
-    is a GPU of NVIDIA's.
-    """
+    """Return the kernel's uevent file of a device; without numbers, as far as names tell."""
     line = text.partition("\n")[0].partition(" ")[2]
     numbers = NUMBERS.search(line) or PLAIN_NUMBERS.search(line)
     driver = DRIVER.search(text)
     tail = f"DRIVER={driver[1]}\n" if driver else ""
     if numbers:
-        return (
-            f"PCI_CLASS={numbers['class'].lstrip('0').upper()}00\nPCI_ID={numbers['vendor']}:{numbers['device']}\n".upper()
-            + tail
-        )
+        ids = f"{numbers['vendor']}:{numbers['device']}".upper()
+        return f"PCI_CLASS={numbers['class'].lstrip('0').upper()}00\nPCI_ID={ids}\n{tail}"
     kind = line.partition(":")[0].partition(" [")[0]
     nvidia = ": NVIDIA Corporation" in line or ": nVidia Corporation" in line
     device = UNNAMED_DEVICE.search(line)
@@ -108,18 +109,30 @@ def _uevent(text: str) -> str:
 
 def _bridges(blocks: Mapping[str, str]) -> dict[str, str]:
     """Return the bridge above each bus, by domain and bus."""
-    found = {}
+    bridges = {}
     for address, text in blocks.items():
         if hit := BUSES.search(text):
-            found[f"{address.split(':')[0]}:{hit[2]}"] = address
-    return found
+            bridges[f"{address.split(':')[0]}:{hit[2]}"] = address
+    return bridges
 
 
-def _way(address: str, above: Mapping[str, str]) -> list[str]:
+def _bridges_above(address: str, bridges: Mapping[str, str]) -> list[str]:
     """Return the bridges from the root port down to a device."""
-    way: list[str] = []
-    bridge = above.get(address.rpartition(":")[0])
-    while bridge and bridge not in way:
-        way.insert(0, bridge)
-        bridge = above.get(bridge.rpartition(":")[0])
-    return way
+    path: list[str] = []
+    bridge = bridges.get(address.rpartition(":")[0])
+    while bridge and bridge not in path:
+        path.insert(0, bridge)
+        bridge = bridges.get(bridge.rpartition(":")[0])
+    return path
+
+
+IMPORTER = Importer(
+    name="lspci",
+    reads="lspci",
+    readings=readings,
+    commands=r"\blspci\b",
+    begins=begins_with(
+        r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S|^\s+Lnk(?:Sta|Cap)2?:"
+        r"|Unknown header type 7f|^\s+[UC]ESta:"
+    ),
+)

@@ -1,13 +1,23 @@
-"""`nvidia-smi --query-…=… --format=csv`: a header, or the command above, names the columns."""
+"""`nvidia-smi --query-…=… --format=csv`: a header or the command names the columns."""
 
 import re
 from collections.abc import Sequence
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import ADDRESS, TOLD_GPUS, Part, answer, by_index, handle, refusal
-from gpuscan.importers.smi_query import INIT, cuda
+from gpuscan.importers.part import (
+    ADDRESS,
+    IMPORTED_GPUS,
+    Importer,
+    Part,
+    answer,
+    by_index,
+    open_gpu,
+    refusal,
+)
+from gpuscan.importers.smi_words import parse_cuda_version
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, handle
 
 BUS_ID = re.compile(ADDRESS)
 QUERY = re.compile(r"--query-([a-z-]+)=(\S+)")
@@ -59,13 +69,17 @@ OTHERS = (
     "minor_number",
 )
 STATES = ("gpu requires reset", "gpu is lost", "unknown error")
+STATE_CELL = re.compile(r"\[(?:GPU requires reset|GPU is lost|Unknown Error)\]", re.IGNORECASE)
+ROW = re.compile(r"^\s*(?:\d{1,2}|[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]), ?\S")
+PROGRAM_QUERIES = ("compute-apps", "accounted-apps")
+WITHIN = ("", "nvidia-smi --query", "nvidia-smi -q", "nvidia-smi error")
 
 
 def is_header(line: str) -> bool:
-    """Tell whether a line names columns: most of its words are names that nvidia-smi knows, some
-    with a unit.
+    """Return whether a line names columns: at least half are names of nvidia-smi, at least one
+    is known.
     """
-    names = columns_of(line)
+    names = parse_header(line)
     known = sum(name in FACTS or name in OTHERS for name in names)
     dotted = sum(
         "." in name and re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", name) is not None for name in names
@@ -73,105 +87,126 @@ def is_header(line: str) -> bool:
     return known > 0 and 2 * (known + dotted) >= len(names)
 
 
-def columns_of(line: str) -> list[str]:
-    """Split `index, power.draw [W]` into names."""
+def parse_header(line: str) -> list[str]:
+    """Split a header into the names of its columns.
+
+    >>> parse_header("index, power.draw [W]")
+    ['index', 'power.draw']
+    """
     return [re.sub(r"\s*\[.*?\]\s*$", "", cell).strip() for cell in line.split(",")]
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the readings of each row; of rows without known columns only what state the GPU is
-    in.
+    """Return the readings of each row; without known columns only whether its GPU can be opened.
+
+    >>> text = "index, temperature.gpu" + chr(10) + "0, 34"
+    >>> for reading in readings(Part("nvidia-smi --query", text)):
+    ...     print(reading.key, reading.value)
+    nvml:nvmlInit() True
+    import:cards ['GPU 0']
+    nvml:nvmlDeviceGetHandleByPciBusId(GPU 0) True
+    nvml:nvmlDeviceGetIndex(GPU 0) 0
+    nvml:nvmlDeviceGetTemperature(GPU 0,0) 34
     """
-    lines = [
-        line
-        for line in part.text.splitlines()
-        if "," in line or BUS_ID.search(line) or line.strip()
-    ]
-    asked = QUERY.search(part.command)
-    what = asked[1] if asked else ""
-    columns = columns_of(asked[2]) if asked else []
+    lines = [line for line in part.text.splitlines() if line.strip()]
+    query = QUERY.search(part.command)
+    columns = parse_header(query[2]) if query else []
     if lines and is_header(lines[0]):
-        columns, lines = columns_of(lines[0]), lines[1:]
-    if what in ("compute-apps", "accounted-apps") or ("pid" in columns and "index" not in columns):
-        return _of_programs(columns, lines)
-    found: list[Reading] = []
+        columns, lines = parse_header(lines[0]), lines[1:]
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines]
+    if (query and query[1] in PROGRAM_QUERIES) or ("pid" in columns and "index" not in columns):
+        return _program_readings(columns, rows)
+    made: list[Reading] = []
     gpus: list[str] = []
-    for cells in ([cell.strip() for cell in line.split(",")] for line in lines):
-        if columns and len(cells) != len(columns):
-            continue
-        if not columns and not _is_row(cells):
+    for cells in rows:
+        if len(cells) != len(columns) if columns else not _is_row(cells):
             continue
         words = dict(zip(columns, cells, strict=False))
-        gpu = _gpu(words, cells, len(gpus), part.command)
+        gpu = _name_gpu(words, cells, len(gpus), part.command)
         gpus.append(gpu)
-        told = {FACTS[name]: word for name, word in words.items() if name in FACTS}
-        found += _of_node(words) + (
-            smi_words.readings(gpu, told) if columns else _state(gpu, cells)
-        )
-    return [answer(INIT, True), answer(TOLD_GPUS, gpus), *found] if gpus else []
+        made += _node_readings(words)
+        if columns:
+            facts = {FACTS[name]: word for name, word in words.items() if name in FACTS}
+            made += smi_words.gpu_readings(gpu, facts)
+        else:
+            made.append(_access(gpu, cells))
+    return [answer(INIT, True), answer(IMPORTED_GPUS, gpus), *made] if gpus else []
 
 
 def _is_row(cells: Sequence[str]) -> bool:
+    """Return whether cells without a header can be a GPU's."""
     return (
         BUS_ID.fullmatch(cells[0]) is not None
         or cells[0].isdecimal()
-        or any(smi_words.lack(cell) for cell in cells)
+        or any(smi_words.parse_error(cell) for cell in cells)
     )
 
 
-def _gpu(words: dict[str, str], cells: Sequence[str], row: int, command: str) -> str:
-    """Name a row's GPU: by its address, its index, else its place in the listing of all."""
-    address = next(
-        (
-            word
-            for name, word in words.items()
-            if name.endswith("bus_id") and BUS_ID.fullmatch(word)
-        ),
-        "",
-    )
-    address = address or next((cell for cell in cells if BUS_ID.fullmatch(cell)), "")
-    if address:
-        return pci_address(address)
+def _name_gpu(words: dict[str, str], cells: Sequence[str], row: int, command: str) -> str:
+    """Return the name of a row's GPU: its address, its index, else its place among the rows."""
+    named = [word for name, word in words.items() if name.endswith("bus_id")]
+    addresses = [cell for cell in (*named, *cells) if BUS_ID.fullmatch(cell)]
+    if addresses:
+        return pci_address(addresses[0])
     index = words.get("index", "" if words else cells[0])
+    if index.isdecimal():
+        return by_index(index)
     chosen = re.search(r"(?:\s-i|--id)[ =](\d+)\b", command)
-    return by_index(index if index.isdecimal() else chosen[1] if chosen else row)
+    return by_index(chosen[1] if chosen else row)
 
 
-def _of_node(words: dict[str, str]) -> list[Reading]:
-    found = []
+def _node_readings(words: dict[str, str]) -> list[Reading]:
+    """Return the readings of the columns that are about the node."""
+    made = []
     if re.fullmatch(r"[\d.]+", words.get("driver_version", "")):
-        found.append(answer("nvml:nvmlSystemGetDriverVersion()", words["driver_version"]))
+        made.append(answer(DRIVER_VERSION, words["driver_version"]))
     if re.fullmatch(r"\d+\.\d+", words.get("cuda_version", "")):
-        found.append(answer("nvml:nvmlSystemGetCudaDriverVersion()", cuda(words["cuda_version"])))
-    number = words.get("count", words.get("gpu_count", ""))
-    return found + (
-        [answer("nvml:nvmlDeviceGetCount()", int(number))] if number.isdecimal() else []
-    )
+        made.append(answer(CUDA_VERSION, parse_cuda_version(words["cuda_version"])))
+    count = words.get("count", words.get("gpu_count", ""))
+    if count.isdecimal():
+        made.append(answer(COUNT, int(count)))
+    return made
 
 
-def _state(gpu: str, cells: Sequence[str]) -> list[Reading]:
-    """Of columns that nobody named: a GPU in whose row the driver puts a state is in that state."""
+def _access(gpu: str, cells: Sequence[str]) -> Reading:
+    """Return whether a GPU can be opened, by the states that the driver puts in place of values."""
     for cell in cells:
-        found = smi_words.lack(cell)
-        if found and cell.strip("[] .").lower() in STATES:
-            return [refusal(handle(gpu), found[0], cell.strip("[]"), found[1])]
-    return [answer(handle(gpu), True)]
+        error = smi_words.parse_error(cell)
+        if error and cell.strip("[] .").lower() in STATES:
+            kind, code = error
+            return refusal(handle(gpu), kind, cell.strip("[]"), code)
+    return open_gpu(gpu)
 
 
-def _of_programs(columns: Sequence[str], lines: Sequence[str]) -> list[Reading]:
-    """`--query-compute-apps`: programs by GPU, which is named by address or UUID."""
-    rows = [
-        dict(zip(columns, (cell.strip() for cell in line.split(",")), strict=False))
-        for line in lines
-    ]
+def _program_readings(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Reading]:
+    """Return the programs of each GPU (`--query-compute-apps`), named by address or UUID."""
     by_gpu: dict[str, list[str]] = {}
-    for words in rows:
+    for cells in rows:
+        words = dict(zip(columns, cells, strict=False))
         address, uuid = words.get("gpu_bus_id", ""), words.get("gpu_uuid", "")
         gpu = pci_address(address) if BUS_ID.fullmatch(address) else uuid
         if gpu and words.get("pid", "").isdecimal():
             by_gpu.setdefault(gpu, []).append(words["pid"])
-    found = [answer(INIT, True)]
+    made = [answer(INIT, True)]
     for gpu, pids in by_gpu.items():
-        known = {"programs": " ".join(pids)} | ({"uuid": gpu} if gpu.startswith("GPU-") else {})
-        found += smi_words.readings(gpu, known)
-    return [*found, answer(TOLD_GPUS, list(by_gpu))]
+        facts = {"programs": " ".join(pids)} | ({"uuid": gpu} if gpu.startswith("GPU-") else {})
+        made += smi_words.gpu_readings(gpu, facts)
+    return [*made, answer(IMPORTED_GPUS, list(by_gpu))]
+
+
+def _is_table(line: str, kind: str) -> bool:
+    """Return whether a line is a header, a row, or a row with a state in place of values."""
+    if kind not in WITHIN:
+        return False
+    is_row = STATE_CELL.search(line) or ROW.match(line)
+    return is_row is not None or ("," in line and is_header(line))
+
+
+IMPORTER = Importer(
+    name="nvidia-smi --query",
+    reads="nvidia-smi --query-…",
+    readings=readings,
+    commands=r"--query-[a-z-]+",
+    owns=r"--query-",
+    fits=_is_table,
+)

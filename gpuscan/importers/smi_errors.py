@@ -1,31 +1,34 @@
-"""What nvidia-smi says instead of an answer: the errors of NVML behind its words."""
+"""Errors that nvidia-smi prints, as those of NVML."""
 
 import re
 
 from gpuscan.importers.part import (
     ADDRESS,
     COMPLAINT,
-    TOLD_GPUS,
+    IMPORTED_GPUS,
+    Importer,
     Part,
     answer,
+    begins_with,
     by_index,
-    handle,
+    open_gpu,
     refusal,
 )
-from gpuscan.importers.smi_query import INIT
-from gpuscan.importers.smi_words import lack
+from gpuscan.importers.smi_words import parse_error
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import COUNT, INIT, handle, nvml, parse_nvml
 
 HANDLE = re.compile(
-    rf"Unable to determine the device handle for GPU ?(?P<card>{ADDRESS}|\d+): *(?P<why>.*)",
+    rf"Unable to determine the device handle for GPU ?(?P<gpu>{ADDRESS}|\d+): *(?P<why>.*)",
     re.IGNORECASE,
 )
-INITS = (  # words on the start of NVML: its return code and kind
+INITS = (  # errors of NVML's start: their text, kind and return code
     (r"Driver/library version mismatch", "not-found", 18),
     (r"couldn'?t communicate with the NVIDIA driver|Driver Not Loaded", "not-found", 9),
     (
-        r"couldn'?t find libnvidia-ml|NVML Shared Library Not Found|nvidia-smi: (?:command )?not found",
+        r"couldn'?t find libnvidia-ml|NVML Shared Library Not Found"
+        r"|nvidia-smi: (?:command )?not found",
         "not-found",
         12,
     ),
@@ -38,70 +41,72 @@ INITS = (  # words on the start of NVML: its return code and kind
     (r"Failed to initialize NVML: \S", "garbled", 999),
 )
 NO_GPUS = re.compile(r"No devices were found")
-INFOROM = re.compile(rf"infoROM is corrupted at gpu (?P<card>{ADDRESS})", re.IGNORECASE)
-LIBRARY = re.compile(r"NVML library version: *(\d+(?:\.\d+)+)")
+INFOROM = re.compile(rf"infoROM is corrupted at gpu (?P<gpu>{ADDRESS})", re.IGNORECASE)
+INFOROM_CORRUPTED, NO_PERMISSION, UNKNOWN_ERROR = 14, 17, 999  # NVML's return codes
 HIDDEN = re.compile(r"container|docker|\bpod\b|kubectl|singularity|apptainer", re.IGNORECASE)
-OTHER_WORDS = (
+OTHER_ERRORS = (
     "Unable to determine the device handle for",
     "No devices were found",
     "infoROM is corrupted at gpu",
 )
-WORDS = re.compile("|".join([*(words for words, _, _ in INITS), *OTHER_WORDS]), re.IGNORECASE)
+ERROR = "|".join([*(text for text, _, _ in INITS), *OTHER_ERRORS])
+ERRORS = re.compile(ERROR, re.IGNORECASE)
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return NVML's errors, and the words themselves, which prove that somebody expected an
-    answer.
+    """Return NVML's errors, and the lines, which prove that an answer was expected.
+
+    >>> text = "Failed to initialize NVML: Driver/library version mismatch"
+    >>> error, complaint = readings(Part("nvidia-smi error", text))
+    >>> error.key, error.error.kind, error.error.code
+    ('nvml:nvmlInit()', 'not-found', 18)
     """
-    said = [line.strip() for line in part.text.splitlines() if WORDS.search(line)]
-    found = [
-        reading
-        for line in said
-        for reading in _of_line(line, HIDDEN.search(part.command) is not None)
-    ]
+    lines = [line.strip() for line in part.text.splitlines() if ERRORS.search(line)]
+    in_container = HIDDEN.search(part.command) is not None
+    made = [reading for line in lines for reading in _parse_error(line, in_container)]
     gpus = [
-        reading.key.partition("(")[2].rstrip(")")
-        for reading in found
-        if reading.key.startswith(handle("")[:-1])
+        parse_nvml(reading.key)[1][0] for reading in made if reading.key.startswith(handle("")[:-1])
     ]
-    if not any(reading.key == INIT for reading in found) and found:
-        found.insert(0, answer(INIT, True))
+    if made and not any(reading.key == INIT for reading in made):
+        made.insert(0, answer(INIT, True))
     if gpus:
-        found.append(answer(TOLD_GPUS, list(dict.fromkeys(gpus))))
-    return [*found, answer(COMPLAINT, said)] if said else []
+        made.append(answer(IMPORTED_GPUS, list(dict.fromkeys(gpus))))
+    return [*made, answer(COMPLAINT, lines)] if lines else []
 
 
-def _of_line(line: str, inside: bool) -> list[Reading]:
+def _parse_error(line: str, in_container: bool) -> list[Reading]:
     if hit := HANDLE.search(line):
-        gpu = by_index(hit["card"]) if hit["card"].isdecimal() else pci_address(hit["card"])
-        return [_unopened(gpu, hit["why"], inside)]
+        gpu = by_index(hit["gpu"]) if hit["gpu"].isdecimal() else pci_address(hit["gpu"])
+        return [_unopened(gpu, hit["why"], in_container)]
     if hit := INFOROM.search(line):
-        return [
-            answer(handle(gpu := pci_address(hit["card"])), True),
-            refusal(
-                f"nvml:nvmlDeviceGetInforomImageVersion({gpu})",
-                "garbled",
-                "infoROM is corrupted",
-                14,
-            ),
-        ]
+        gpu = pci_address(hit["gpu"])
+        version = nvml("nvmlDeviceGetInforomImageVersion", gpu)
+        corrupted = refusal(version, "garbled", "infoROM is corrupted", INFOROM_CORRUPTED)
+        return [open_gpu(gpu), corrupted]
     if NO_GPUS.search(line):
-        return [answer("nvml:nvmlDeviceGetCount()", 0)]
-    found = next(
-        ((kind, code) for words, kind, code in INITS if re.search(words, line, re.IGNORECASE)), None
-    )
-    return [refusal(INIT, found[0], line, found[1])] if found else []
+        return [answer(COUNT, 0)]
+    for text, kind, code in INITS:
+        if re.search(text, line, re.IGNORECASE):
+            return [refusal(INIT, kind, line, code)]
+    return []
 
 
-def _unopened(gpu: str, why: str, inside: bool) -> Reading:
-    """A container sees a GPU that it may not open as one that fails for an unknown reason."""
-    words = why.partition(".")[0].strip()
-    kind, code = lack(words) or ("garbled", 999)
-    if kind == "garbled" and inside:
-        return refusal(
-            handle(gpu),
-            "no-permission",
-            f"{words}, asked from within a container: look on its host",
-            17,
-        )
-    return refusal(handle(gpu), kind, why.strip() or words, code)
+def _unopened(gpu: str, why: str, in_container: bool) -> Reading:
+    """Return the error of a GPU that could not be opened.
+
+    A GPU that a container may not open fails there with "Unknown Error".
+    """
+    text = why.partition(".")[0].strip()
+    kind, code = parse_error(text) or ("garbled", UNKNOWN_ERROR)
+    if kind == "garbled" and in_container:
+        advice = f"{text}, asked from inside a container: check on its host"
+        return refusal(handle(gpu), "no-permission", advice, NO_PERMISSION)
+    return refusal(handle(gpu), kind, why.strip() or text, code)
+
+
+IMPORTER = Importer(
+    name="nvidia-smi error",
+    reads="errors of nvidia-smi",
+    readings=readings,
+    begins=begins_with(ERROR, re.IGNORECASE),
+)

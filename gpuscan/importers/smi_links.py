@@ -1,13 +1,12 @@
-"""`nvidia-smi -L`, `nvidia-smi nvlink -s` and `-e`, `nvidia-smi topo -m`: lists that name GPUs by
-index and UUID.
-"""
+"""`nvidia-smi -L`, `nvlink -s` and `-e`, and `topo -m`: lists that name GPUs by index and UUID."""
 
 import re
+from collections.abc import Iterable
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import TOLD_GPUS, Part, answer, by_index
-from gpuscan.importers.smi_query import INIT
+from gpuscan.importers.part import IMPORTED_GPUS, Importer, Part, answer, begins_with, by_index
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import COUNT, INIT, command, field
 
 GPU = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
 LINK = re.compile(r"^\s*Link (\d+): (.*?)\s*$")
@@ -16,25 +15,38 @@ RATE = re.compile(r"([\d.]+) GB/s")
 DEAD = "all links are inActive"
 FIELDS = {"Replay": 161, "Recovery": 162, "CRC": 163}
 ROW = re.compile(r"^GPU(\d+)\s")
-STATE, SPEED, COUNT = 165, 164, 91
+STATE, SPEED, LINKS = 165, 164, 91  # NVML fields
 
 
 class Links:
-    """What was told of one GPU's links: their fields by number, and whether all were said to be
-    inactive.
+    """What is shown of one GPU's links.
+
+    *fields* are by NVML field and link; *dead* is set if all links are said to be inactive.
     """
 
     def __init__(self) -> None:
         self.fields: dict[tuple[int, int], int] = {}
         self.dead = False
 
-    def numbers(self) -> int:
-        """Return how many links were told of."""
-        return max((number for _, number in self.fields), default=-1) + 1
+    def count(self) -> int:
+        """Return the number of links."""
+        return max((link for _, link in self.fields), default=-1) + 1
 
 
-def listed(part: Part) -> list[Reading]:
-    """Return the GPUs of `-L` and of `nvlink`, and their links."""
+def list_readings(part: Part) -> list[Reading]:
+    """Return the readings of the GPUs in `-L` and `nvlink`, and of their links.
+
+    >>> text = "GPU 0: NVIDIA H200 (UUID: GPU-10000000-0000-4000-8000-000000000000)"
+    >>> for reading in list_readings(Part("nvidia-smi -L and nvlink", text)):
+    ...     print(reading.key, reading.value)
+    nvml:nvmlInit() True
+    nvml:nvmlDeviceGetCount() 1
+    import:cards ['GPU 0']
+    nvml:nvmlDeviceGetHandleByPciBusId(GPU 0) True
+    nvml:nvmlDeviceGetName(GPU 0) NVIDIA H200
+    nvml:nvmlDeviceGetUUID(GPU 0) GPU-10000000-0000-4000-8000-000000000000
+    nvml:nvmlDeviceGetIndex(GPU 0) 0
+    """
     words: dict[str, dict[str, str]] = {}
     links: dict[str, Links] = {}
     gpu = ""
@@ -49,63 +61,70 @@ def listed(part: Part) -> list[Reading]:
             _note(links[gpu], int(hit[1]), hit[2])
     if not words:
         return []
-    found = [reading for name, told in words.items() for reading in smi_words.readings(name, told)]
-    most = max(one.numbers() for one in links.values())
-    found += [reading for name, one in links.items() for reading in _of_links(name, one, most)]
-    whole = not re.search(r"(?:\s-i|--id)[ =]\d", part.command) and list(words) == [
-        by_index(n) for n in range(len(words))
-    ]
-    count = (
-        [answer("nvml:nvmlDeviceGetCount()", len(words))]
-        if whole and not any(one.fields or one.dead for one in links.values())
-        else []
-    )
-    return [answer(INIT, True), *count, answer(TOLD_GPUS, list(words)), *found]
+    made = [answer(INIT, True)]
+    if _lists_all(words, part.command) and not any(
+        one.fields or one.dead for one in links.values()
+    ):
+        made.append(answer(COUNT, len(words)))
+    made.append(answer(IMPORTED_GPUS, list(words)))
+    for gpu, facts in words.items():
+        made += smi_words.gpu_readings(gpu, facts)
+    most = max(one.count() for one in links.values())
+    for gpu, own in links.items():
+        made += _link_readings(gpu, own, most)
+    return made
 
 
-def _note(links: Links, number: int, said: str) -> None:
-    if hit := ERRORS.match(said):
-        links.fields[FIELDS[hit[1]], number] = int(hit[2])
-    elif hit := RATE.match(said):
-        links.fields[STATE, number], links.fields[SPEED, number] = 1, round(float(hit[1]) * 1000)
-    elif "inactive" in said.lower():
-        links.fields[STATE, number] = 0
+def _lists_all(gpus: Iterable[str], command: str) -> bool:
+    """Return whether a list is of all GPUs, from the first on, and not of those asked for."""
+    complete = all(gpu == by_index(number) for number, gpu in enumerate(gpus))
+    return complete and not re.search(r"(?:\s-i|--id)[ =]\d", command)
 
 
-def _of_links(gpu: str, links: Links, most: int) -> list[Reading]:
-    """A GPU of which all links are said to be inactive has as many as its siblings; alone, it may
-    well have none.
+def _note(links: Links, link: int, text: str) -> None:
+    if hit := ERRORS.match(text):
+        links.fields[FIELDS[hit[1]], link] = int(hit[2])
+    elif hit := RATE.match(text):
+        links.fields[STATE, link], links.fields[SPEED, link] = 1, round(float(hit[1]) * 1000)
+    elif "inactive" in text.lower():
+        links.fields[STATE, link] = 0
+
+
+def _link_readings(gpu: str, links: Links, most: int) -> list[Reading]:
+    """Return the readings of a GPU's links.
+
+    A GPU whose links are all inactive has as many as its siblings; without siblings it may have
+    none.
     """
     if links.dead:
-        links.fields = {(STATE, number): 0 for number in range(most)}
-    if not links.fields and not links.dead:
+        links.fields = {(STATE, link): 0 for link in range(most)}
+    elif not links.fields:
         return []
-    field = "nvml:nvmlDeviceGetFieldValues({},{},{})"
-    head = answer(field.format(gpu, COUNT, 0), links.numbers())
-    return [
-        head,
-        *(
-            answer(field.format(gpu, code, number), value)
-            for (code, number), value in links.fields.items()
-        ),
-    ]
+    values = [answer(field(gpu, code, link), value) for (code, link), value in links.fields.items()]
+    return [answer(field(gpu, LINKS), links.count()), *values]
 
 
-def topology(part: Part) -> list[Reading]:
-    """Return the GPUs that the matrix has a row of, and the matrix as it is."""
+def topology_readings(part: Part) -> list[Reading]:
+    """Return the GPUs that have a row in the matrix, and the matrix itself."""
     gpus = [by_index(hit[1]) for line in part.text.splitlines() if (hit := ROW.match(line))]
-    handles = [
-        reading
-        for n, gpu in enumerate(gpus)
-        for reading in smi_words.readings(gpu, {"index": str(n)})
-    ]
-    return (
-        [
-            answer(INIT, True),
-            answer(TOLD_GPUS, gpus),
-            answer("run:nvidia-smi topo -m", part.text),
-            *handles,
-        ]
-        if gpus
-        else []
-    )
+    if not gpus:
+        return []
+    matrix = answer(command("nvidia-smi topo -m"), part.text)
+    made = [answer(INIT, True), answer(IMPORTED_GPUS, gpus), matrix]
+    for number, gpu in enumerate(gpus):
+        made += smi_words.gpu_readings(gpu, {"index": str(number)})
+    return made
+
+
+TOPOLOGY = Importer(
+    name="nvidia-smi topo -m",
+    reads="nvidia-smi topo -m",
+    readings=topology_readings,
+    begins=begins_with(r"^\s*GPU0\s+(?:GPU1|CPU Affinity|X\b|NIC0)"),
+)
+LISTING = Importer(
+    name="nvidia-smi -L and nvlink",
+    reads="nvidia-smi -L and nvlink",
+    readings=list_readings,
+    begins=begins_with(r"^\s*GPU \d+: .*(?:\(UUID: |$)|^\s+Link \d+: |all links are inActive"),
+)

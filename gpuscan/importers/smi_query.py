@@ -1,6 +1,4 @@
-"""`nvidia-smi -q`, whole, in sections (-d) or as a fragment that was pasted: names and values,
-indented by section.
-"""
+"""`nvidia-smi -q`, whole, in sections (-d) or a pasted fragment: indented names and values."""
 
 import re
 from collections.abc import Iterator
@@ -8,22 +6,24 @@ from collections.abc import Iterator
 from gpuscan.importers import smi_words
 from gpuscan.importers.part import (
     ADDRESS,
+    IMPORTED_GPUS,
     NAMELESS,
-    TOLD_GPUS,
+    Importer,
     Part,
     answer,
+    begins_with,
     by_index,
-    handle,
     refusal,
 )
+from gpuscan.importers.smi_words import COMPUTE_TYPES
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, handle, nvml
 
 GPU = re.compile(rf"^\s*GPU ({ADDRESS})\s*$")
 LEAF = re.compile(r"^(\s*)(\S.*?)\s+: ?(.*)$")
 HEAD = re.compile(r"^(\s*)(\S.*?)\s*$")
-# by the end of a value's path: headings were moved in the course of time, and a fragment may begin
-# below one
+# by the end of a value's path: drivers have moved headings, and a fragment may begin below one
 FACTS = {
     "Product Name": "name", "GPU UUID": "uuid", "Serial Number": "serial", "Minor Number": "minor", "Module Id": "module",
     "Module ID": "module", "Board Part Number": "part_number", "VBIOS Version": "vbios", "Inforom Version/Image Version": "inforom",
@@ -65,128 +65,160 @@ FACTS = {
     "Reasons/Display Clock Setting": "reason_display", "Utilization/GPU": "busy", "Utilization/Gpu": "busy",
     "Utilization/Memory": "busy_memory",
 }  # fmt: skip
-MOVED = {  # headings that bear another name in front of the same values
-    "Clocks Event Reasons": "Reasons", "Clocks Throttle Reasons": "Reasons", "Bank Remap Availability Histogram": "Histogram",
-    "Bank Remapping Availability Histogram": "Histogram", "GPU Link Width": "Link Width",
-}  # fmt: skip
-NODE = {  # of the whole node: the key, and how the word is parsed
-    "Driver Version": ("nvml:nvmlSystemGetDriverVersion()", smi_words.plain),
-    "CUDA Version": ("nvml:nvmlSystemGetCudaDriverVersion()", lambda word: cuda(word)),
-    "Attached GPUs": ("nvml:nvmlDeviceGetCount()", smi_words.number),
+HISTOGRAMS = ("Bank Remap Availability Histogram", "Bank Remapping Availability Histogram")
+MOVED = {  # headings that some drivers name differently
+    "Clocks Event Reasons": "Reasons",
+    "Clocks Throttle Reasons": "Reasons",
+    **dict.fromkeys(HISTOGRAMS, "Histogram"),
+    "GPU Link Width": "Link Width",
 }
-INIT = "nvml:nvmlInit()"
+NODE = {  # of the whole node: the key, and how its value is parsed
+    "Driver Version": (DRIVER_VERSION, smi_words.parse_text),
+    "CUDA Version": (CUDA_VERSION, smi_words.parse_cuda_version),
+    "Attached GPUs": (COUNT, smi_words.parse_number),
+}
 MOST_GPUS = 64
-COMPUTES = ("C", "C+G", "M+C")
-
-
-def cuda(word: str) -> int:
-    """Return `13.0` as NVML gives it: 13000."""
-    major, _, minor = word.strip().partition(".")
-    return int(major) * 1000 + int(minor) * 10
+# values of a section without its GPU; other tools indent too, but put no space before the colon
+VALUES = re.compile(
+    r"^ {4,}[A-Z]\S.*\s+: ?\S"
+    r"|^ {4,}(?:ECC Errors|Remapped Rows|Retired Pages|Fabric|PCI|Temperature)\s*$"
+    r"|^\s*(?:GPU Recovery Action|Remapping Failure Occurred|Pending Page Blacklist"
+    r"|SRAM Threshold Exceeded)\s+:"
+)
+WITHIN = (
+    "",
+    "nvidia-smi -q",
+    "nvidia-smi -L and nvlink",
+    "nvidia-smi --query",
+    "nvidia-smi error",
+    "sysfs",
+)
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the readings of every GPU in the text; values above the first GPU's line are the
-    node's or a nameless GPU's.
+    """Return the readings of every GPU in the text.
+
+    Values above the first GPU's line are the node's or a nameless GPU's.
+
+    >>> text = '''Attached GPUs   : 1
+    ... GPU 00000000:19:00.0
+    ...     Remapped Rows
+    ...         Pending     : Yes
+    ...         Remapping Failure Occurred  : No'''
+    >>> for reading in readings(Part("nvidia-smi -q", text)):
+    ...     print(reading.key, reading.value)
+    nvml:nvmlInit() True
+    nvml:nvmlDeviceGetCount() 1
+    import:cards ['0000:19:00.0']
+    nvml:nvmlDeviceGetHandleByIndex(0) 0000:19:00.0
+    nvml:nvmlDeviceGetHandleByPciBusId(0000:19:00.0) True
+    nvml:nvmlDeviceGetRemappedRows(0000:19:00.0) ['not recorded', 'not recorded', 1, 0]
     """
     node: list[Reading] = []
     gpus: dict[str, dict[str, str]] = {}
-    for gpu, path, word in _leaves(part.text):
+    for gpu, path, word in _parse_values(part.text):
         if not gpu and path in NODE:
-            node += of_node(path, word)
+            node += node_readings(path, word)
             continue
         words = gpus.setdefault(gpu or NAMELESS, {})
-        fact = _fact(path)
+        fact = _find_fact(path)
         if fact:
             words.setdefault(fact, word)
         else:
-            _programs(path, word, words)
+            _add_program(path, word, words)
     by_gpu = {
-        gpu: smi_words.readings(gpu, words)
+        gpu: smi_words.gpu_readings(gpu, words)
         for gpu, words in gpus.items()
         if words or gpu != NAMELESS
     }
-    return whole(node, by_gpu, part.command) if by_gpu or node else []
+    return complete(node, by_gpu, part.command) if by_gpu or node else []
 
 
-def whole(node: list[Reading], by_gpu: dict[str, list[Reading]], command: str) -> list[Reading]:
-    """Return all readings of a text; what it tells of one GPU and not of the next was cut off,
-    and so were GPUs that lack.
+def complete(node: list[Reading], by_gpu: dict[str, list[Reading]], command: str) -> list[Reading]:
+    """Return all readings of a text, with errors for what was cut off.
+
+    That is what one GPU has and another does not, and the GPUs that are counted but not listed.
     """
-    calls = dict.fromkeys(
-        _call(gpu, reading.key) for gpu, found in by_gpu.items() for reading in found
-    )
-    kept = []
-    for gpu, found in by_gpu.items():
-        told = {_call(gpu, reading.key) for reading in found}
-        lacking = [call.format(gpu) for call in calls if call not in told]
-        kept += [*found, *(refusal(key, "garbled", "the text ends before it") for key in lacking)]
+    calls = dict.fromkeys(_call(gpu, reading.key) for gpu, own in by_gpu.items() for reading in own)
+    made = []
+    for gpu, own in by_gpu.items():
+        present = {_call(gpu, reading.key) for reading in own}
+        missing = [call.format(gpu) for call in calls if call not in present]
+        made += own
+        made += [refusal(key, "garbled", "the text ends before it") for key in missing]
     gpus = list(by_gpu)
-    number = next((reading.value for reading in node if reading.key == NODE["Attached GPUs"][0]), 0)
-    if 1 < len(gpus) < number and not re.search(r"\s(?:-i|--id)\b", command):
-        absent = [by_index(n) for n in range(len(gpus), min(number, MOST_GPUS))]
-        kept += [refusal(handle(gpu), "garbled", "the text ends before this GPU") for gpu in absent]
+    count = next((reading.value for reading in node if reading.key == COUNT), 0)
+    if 1 < len(gpus) < count and not re.search(r"\s(?:-i|--id)\b", command):
+        absent = [by_index(number) for number in range(len(gpus), min(count, MOST_GPUS))]
+        made += [refusal(handle(gpu), "garbled", "the text ends before this GPU") for gpu in absent]
         gpus += absent
-    told_gpus = [answer(TOLD_GPUS, gpus)] if gpus else []
-    return [answer(INIT, True), *node, *told_gpus, *_numbered(number, gpus), *kept]
+    listing = [answer(IMPORTED_GPUS, gpus)] if gpus else []
+    if count == len(gpus):  # all are listed, in the order of their index
+        listing += [
+            answer(nvml("nvmlDeviceGetHandleByIndex", index), gpu) for index, gpu in enumerate(gpus)
+        ]
+    return [answer(INIT, True), *node, *listing, *made]
 
 
 def _call(gpu: str, key: str) -> str:
     return key.replace(gpu, "{}", 1)
 
 
-def of_node(path: str, word: str) -> list[Reading]:
-    """Return the reading behind a value of the whole node, none for a word that is no value."""
+def node_readings(path: str, word: str) -> list[Reading]:
+    """Return the reading of one of the node's values; none if the driver did not answer (N/A)."""
     key, parse = NODE[path]
     try:
         return [answer(key, parse(word))]
     except (ValueError, IndexError):
-        return []  # "N/A" of a driver that does not answer: its GPUs tell
+        return []
 
 
-def _numbered(number: int, gpus: list[str]) -> list[Reading]:
-    """GPUs come in the order of their index, and where all are listed that is their index."""
-    return (
-        [answer(f"nvml:nvmlDeviceGetHandleByIndex({n})", gpu) for n, gpu in enumerate(gpus)]
-        if number == len(gpus)
-        else []
-    )
-
-
-def _leaves(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (GPU, path, value) of every value: the path of the headings above it, by indentation."""
+def _parse_values(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (GPU, path, value); the path is that of the headings above, by indentation."""
     gpu, above = "", list[tuple[int, str]]()
     for line in text.splitlines():
         named = GPU.match(line)
-        leaf = None if named else LEAF.match(line)
-        head = None if named or leaf else HEAD.match(line)
         if named:
             gpu, above = pci_address(named[1]), []
-        elif leaf or head:
-            hit = leaf or head
-            indent, name = len(hit[1].expandtabs()), hit[2]  # type: ignore[index]
-            above = [(depth, word) for depth, word in above if depth < indent]
-            if leaf:
-                yield gpu, "/".join([*(word for _, word in above), name]), leaf[3].strip()
-            above.append((indent, MOVED.get(name, name)))
+            continue
+        leaf = LEAF.match(line)
+        hit = leaf or HEAD.match(line)
+        if not hit:
+            continue
+        indent, name = len(hit[1].expandtabs()), hit[2]
+        above = [(depth, heading) for depth, heading in above if depth < indent]
+        if leaf:
+            yield gpu, "/".join([*(heading for _, heading in above), name]), leaf[3].strip()
+        above.append((indent, MOVED.get(name, name)))
 
 
-def _fact(path: str) -> str:
-    """Return the fact that a path ends in, the longest end first."""
-    words = path.split("/")
-    return next(
-        (FACTS[end] for n in range(len(words)) if (end := "/".join(words[n:])) in FACTS), ""
-    )
+def _find_fact(path: str) -> str:
+    """Return the fact of a value, by the longest end of its path that is known."""
+    names = path.split("/")
+    ends = ("/".join(names[start:]) for start in range(len(names)))
+    return next((FACTS[end] for end in ends if end in FACTS), "")
 
 
-def _programs(path: str, word: str, words: dict[str, str]) -> None:
-    """Gather the programs that compute: a process is told by its id, and by its type below that."""
+def _add_program(path: str, word: str, words: dict[str, str]) -> None:
+    """Add a program that computes: its type follows its process id."""
     if path == "Processes" and word == "None":
         words["programs"] = ""
     elif path.endswith("Process ID"):
         words["_pid"] = word
     elif path.endswith("/Type") and "_pid" in words:
         pid = words.pop("_pid")
-        words["programs"] = " ".join(
-            [*words.get("programs", "").split(), *([pid] if word in COMPUTES else [])]
-        )
+        pids = [*words.get("programs", "").split(), *([pid] if word in COMPUTE_TYPES else [])]
+        words["programs"] = " ".join(pids)
+
+
+def _is_value(line: str, kind: str) -> bool:
+    return kind in WITHIN and VALUES.search(line) is not None
+
+
+IMPORTER = Importer(
+    name="nvidia-smi -q",
+    reads="nvidia-smi -q",
+    readings=readings,
+    begins=begins_with(rf"^=+NVSMI LOG=+|^\s*GPU {ADDRESS}\s*$|^Attached GPUs\s+: "),
+    fits=_is_value,
+)

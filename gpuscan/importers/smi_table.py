@@ -1,12 +1,13 @@
-"""`nvidia-smi` without options: the table, two or three lines a GPU."""
+"""`nvidia-smi` without options: the table, two or three lines for each GPU."""
 
 import re
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import ADDRESS, TOLD_GPUS, Part, answer
-from gpuscan.importers.smi_query import COMPUTES, INIT, cuda
+from gpuscan.importers.part import ADDRESS, IMPORTED_GPUS, Importer, Part, answer, begins_with
+from gpuscan.importers.smi_words import COMPUTE_TYPES, parse_cuda_version
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import CUDA_VERSION, DRIVER_VERSION, INIT, nvml
 
 VERSION = re.compile(r"(?:Driver|KMD) Version: *([\d.]+)")
 CUDA = re.compile(r"CUDA (?:UMD )?Version: *(\d+\.\d+)")
@@ -23,8 +24,17 @@ PROGRAM = re.compile(r"^\| +(\d+) +(?:\S+ +\S+ +)?(\d+) +([CGM+]+) +\S")
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return what the table tells of each GPU; names that were cut ("Tesla V100-SXM2...") are
-    left out.
+    """Return what the table shows of each GPU, except names that it cut off (`Tesla V100-S...`).
+
+    >>> text = (
+    ...     "|   0  NVIDIA H200      On  |   00000000:19:00.0 Off |      0 |" + chr(10) +
+    ...     "| N/A   34C    P0    105W /  700W |   0MiB / 143771MiB |   0%  Default |"
+    ... )
+    >>> made = {reading.key: reading.value for reading in readings(Part("nvidia-smi", text))}
+    >>> made["nvml:nvmlDeviceGetName(0000:19:00.0)"]
+    'NVIDIA H200'
+    >>> made["nvml:nvmlDeviceGetTemperature(0000:19:00.0,0)"]
+    34
     """
     gpus: dict[str, dict[str, str]] = {}
     words: dict[str, str] = {}
@@ -37,46 +47,35 @@ def readings(part: Part) -> list[Reading]:
             words |= {
                 name: word for name, word in hit.groupdict().items() if name not in ("fan", "used")
             }
-        elif (hit := PROGRAM.match(line)) and hit[3] in COMPUTES:
+        elif (hit := PROGRAM.match(line)) and hit[3] in COMPUTE_TYPES:
             programs.setdefault(hit[1], []).append(hit[2])
     if not gpus:
         return []
-    shown = "Processes" in part.text
-    found = [
-        reading
-        for address, told in gpus.items()
-        for reading in smi_words.readings(address, _facts(told, programs, shown))
+    made = [answer(INIT, True), *_versions(part.text), answer(IMPORTED_GPUS, list(gpus))]
+    made += [
+        answer(nvml("nvmlDeviceGetHandleByIndex", words["index"]), address)
+        for address, words in gpus.items()
     ]
-    return [
-        answer(INIT, True),
-        *_versions(part.text),
-        answer(TOLD_GPUS, list(gpus)),
-        *_indexes(gpus),
-        *found,
-    ]
-
-
-def _facts(words: dict[str, str], programs: dict[str, list[str]], shown: bool) -> dict[str, str]:
-    told = {
-        fact: word
-        for fact, word in words.items()
-        if fact not in ("index", "name") or not word.endswith("...")
-    }
-    if not shown:
-        return told
-    return told | {"programs": " ".join(programs.get(words["index"], []))}
+    for address, words in gpus.items():
+        facts = {
+            fact: word for fact, word in words.items() if fact != "name" or not word.endswith("...")
+        }
+        if "Processes" in part.text:
+            facts["programs"] = " ".join(programs.get(words["index"], []))
+        made += smi_words.gpu_readings(address, facts)
+    return made
 
 
 def _versions(text: str) -> list[Reading]:
-    version, runtime = VERSION.search(text), CUDA.search(text)
-    found = [answer("nvml:nvmlSystemGetDriverVersion()", version[1])] if version else []
-    return found + (
-        [answer("nvml:nvmlSystemGetCudaDriverVersion()", cuda(runtime[1]))] if runtime else []
-    )
+    driver, cuda = VERSION.search(text), CUDA.search(text)
+    made = [answer(DRIVER_VERSION, driver[1])] if driver else []
+    return [*made, answer(CUDA_VERSION, parse_cuda_version(cuda[1]))] if cuda else made
 
 
-def _indexes(gpus: dict[str, dict[str, str]]) -> list[Reading]:
-    return [
-        answer(f"nvml:nvmlDeviceGetHandleByIndex({words['index']})", address)
-        for address, words in gpus.items()
-    ]
+IMPORTER = Importer(
+    name="nvidia-smi",
+    reads="nvidia-smi",
+    readings=readings,
+    commands=r"nvidia-smi\b",
+    begins=begins_with(r"^\| NVIDIA-SMI |^\+-{20,}[+-]*\+\s*$"),
+)

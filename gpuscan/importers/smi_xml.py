@@ -1,12 +1,14 @@
-"""`nvidia-smi -q -x`: the same as -q in XML, with other names."""
+"""`nvidia-smi -q -x`: the values of -q in XML, under other names."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from xml.etree import ElementTree as Tree
 
 from gpuscan.importers import smi_query, smi_words
-from gpuscan.importers.part import Part
+from gpuscan.importers.part import Importer, Part
+from gpuscan.importers.smi_words import COMPUTE_TYPES
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
 
@@ -45,7 +47,7 @@ FACTS = {
     "gpu_temp_slow_threshold": "slowdown_c", "gpu_temp_max_mem_threshold": "memory_max_c", "utilization/gpu_util": "busy",
     "utilization/memory_util": "busy_memory",
 }  # fmt: skip
-REASONS = {  # behind clocks_event_reason_ or clocks_throttle_reason_
+REASONS = {  # after clocks_event_reason_ or clocks_throttle_reason_
     "gpu_idle": "idle", "applications_clocks_setting": "applications", "sw_power_cap": "power_cap", "hw_slowdown": "hw",
     "sync_boost": "sync", "sw_thermal_slowdown": "sw_thermal", "hw_thermal_slowdown": "hw_thermal",
     "hw_power_brake_slowdown": "brake", "display_clocks_setting": "display",
@@ -59,33 +61,40 @@ REASON = re.compile(r"clocks_(?:event|throttle)_reason_(\w+)")
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return the readings of every GPU; XML that was cut off gives what came before."""
-    root = _root(part.text)
+    """Return the readings of every GPU; XML that was cut off gives what came before.
+
+    >>> text = '''<nvidia_smi_log><driver_version>580.95.05</driver_version>
+    ...     <gpu id="00000000:19:00.0"><product_name>NVIDIA H200</product_name></gpu>
+    ...     </nvidia_smi_log>'''
+    >>> for reading in readings(Part("nvidia-smi -q -x", text)):
+    ...     print(reading.key, reading.value)
+    nvml:nvmlInit() True
+    nvml:nvmlSystemGetDriverVersion() 580.95.05
+    import:cards ['0000:19:00.0']
+    nvml:nvmlDeviceGetHandleByPciBusId(0000:19:00.0) True
+    nvml:nvmlDeviceGetName(0000:19:00.0) NVIDIA H200
+    """
+    root = _parse(part.text)
     node = [
         reading
         for tag, path in NODE.items()
-        for reading in smi_query.of_node(path, root.findtext(tag) or "N/A")
+        for reading in smi_query.node_readings(path, root.findtext(tag) or "N/A")
     ]
-    elements = {
-        pci_address(str(gpu.get("id"))): gpu
-        for gpu in root.iter("gpu")
-        if _is_address(gpu.get("id"))
-    }
-    if not elements and not node:
-        return []
-    by_address = {
-        address: smi_words.readings(address, _words(gpu)) for address, gpu in elements.items()
-    }
-    return smi_query.whole(node, by_address, part.command)
+    by_gpu = {}
+    for element in root.iter("gpu"):
+        if _is_address(element.get("id")):
+            gpu = pci_address(str(element.get("id")))
+            by_gpu[gpu] = smi_words.gpu_readings(gpu, _words(element))
+    return smi_query.complete(node, by_gpu, part.command) if by_gpu or node else []
 
 
 def _is_address(name: str | None) -> bool:
     return smi_query.GPU.match(f"GPU {name}") is not None
 
 
-def _root(text: str) -> Tree.Element:
-    """Parse as far as it goes; entities are none of this format, and a document that declares some
-    is refused.
+def _parse(text: str) -> Tree.Element:
+    """Parse XML as far as it goes; one that declares entities, which nvidia-smi never does, is
+    refused.
     """
     if "<!ENTITY" in text:
         return Tree.Element("none")
@@ -100,34 +109,47 @@ def _root(text: str) -> Tree.Element:
 
 
 def _words(gpu: Tree.Element) -> dict[str, str]:
+    """Return the facts of one GPU as they are printed."""
     words: dict[str, str] = {}
-    for path, text in _leaves(gpu, ()):
-        tags = path.split("/")
-        ends = ["/".join(tags[n:]) for n in range(len(tags))]
-        reason = REASON.fullmatch(tags[-1])
-        fact = (
-            f"reason_{REASONS.get(reason[1], '')}"
-            if reason
-            else next((FACTS[end] for end in ends if end in FACTS), "")
-        )
+    for tags, text in _leaves(gpu, ()):
+        fact = _find_fact(tags)
         if fact:
             words.setdefault(fact, text)
     processes = gpu.find("processes")
     if processes is not None:
-        programs = processes.iter("process_info")
-        words["programs"] = " ".join(
-            p.findtext("pid", "") for p in programs if p.findtext("type") in smi_query.COMPUTES
-        )
+        computing = [
+            process.findtext("pid", "")
+            for process in processes.iter("process_info")
+            if process.findtext("type") in COMPUTE_TYPES
+        ]
+        words["programs"] = " ".join(computing)
     return words
 
 
-def _leaves(element: Tree.Element, above: tuple[str, ...]) -> list[tuple[str, str]]:
-    found = []
+def _find_fact(tags: tuple[str, ...]) -> str:
+    """Return the fact of a value, by the longest end of its path that is known."""
+    reason = REASON.fullmatch(tags[-1])
+    if reason:
+        return f"reason_{REASONS.get(reason[1], '')}"
+    ends = ("/".join(tags[start:]) for start in range(len(tags)))
+    return next((FACTS[end] for end in ends if end in FACTS), "")
+
+
+def _leaves(element: Tree.Element, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the path and the text of every element without children."""
     for child in element:
         if child.tag in ("processes", "supported_clocks"):
             continue
-        here = (*above, child.tag)
-        found += (
-            _leaves(child, here) if len(child) else [("/".join(here), (child.text or "").strip())]
-        )
-    return found
+        path = (*above, child.tag)
+        if len(child):
+            yield from _leaves(child, path)
+        else:
+            yield path, (child.text or "").strip()
+
+
+IMPORTER = Importer(
+    name="nvidia-smi -q -x",
+    reads="nvidia-smi -q -x",
+    readings=readings,
+    root="nvidia_smi_log",
+)

@@ -1,40 +1,37 @@
-"""One text cut into its parts: by a bug report's rules, by lines that name a command or a file,
-else by shape.
-"""
+"""Split a text into parts: by a bug report's rules, by headers, else by the form of its lines."""
 
 import re
 from collections.abc import Iterator
 
-from gpuscan.importers import shapes
+from gpuscan.importers import files, logs
 from gpuscan.importers.part import Part
+from gpuscan.importers.registry import BY_NAME, IMPORTERS
 
 RULE = re.compile(r"^_{20,}\s*$", re.MULTILINE)
 BUG_REPORT = "Start of NVIDIA bug report log file"
-HEADER = re.compile(r"^\s*(?:#+|\$|==+>?|\S+@\S+[#$]) ?(?P<words>.*?)(?: ?<?==+)?\s*$")
-COMMAND = re.compile(
-    r"nvidia-smi\b|--query-[a-z-]+|\blspci\b|\bibstat(?:us)?\b|\bibv_devinfo\b|\bsystemctl (?:status|is-active)"
-    r"|\bdmesg\b|\bjournalctl\b|/var/log/\S+|/dev/kmsg|kern\.log|fabricmanager\.log|/(?:sys|proc)/\S+"
-)
+HEADER = re.compile(r"^\s*(?:#+|\$|==+>?|\S+@\S+[#$]) ?(?P<command>.*?)(?: ?<?==+)?\s*$")
+COMMAND = re.compile("|".join(importer.commands for importer in IMPORTERS if importer.commands))
+ROOTS = "|".join(importer.root for importer in IMPORTERS if importer.root)
+XML = re.compile(rf"\s*(?:<\?xml|<!DOCTYPE (?:{ROOTS})|<(?:{ROOTS}))")
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-FILE = re.compile(r"^/(?:sys|proc)/\S+$")
-LOG_COMMAND = re.compile(
-    r"\bdmesg\b|\bjournalctl\b|/var/log/(?:kern|messages|syslog)|kern\.log|/dev/kmsg|Scanning kernel log"
-)
+LONGEST_ORIGIN = 120
 
 
-def parts_of(name: str, text: str) -> list[Part]:
-    """Return the parts of a text that some importer knows; *name* is its file."""
+def split_text(name: str, text: str) -> list[Part]:
+    """Return the parts of a text that some importer reads; *name* is its file."""
     text = ANSI.sub("", text).replace("\r\n", "\n")
     if BUG_REPORT in text[:4096] and RULE.search(text):
-        return list(_sections(name, text))
-    if re.match(r"\s*(?:<\?xml|<!DOCTYPE nvidia_smi_log|<nvidia_smi_log)", text):
-        return [Part(shapes.SMI_XML, text, name)] if "<nvidia_smi_log" in text else []
-    return list(_pieces(name, text, ""))
+        return list(_split_bug_report(name, text))
+    if XML.match(text):
+        xml = [one for one in IMPORTERS if one.root and f"<{one.root}" in text]
+        return [Part(xml[0].name, text, name)] if xml else []
+    return list(_split_lines(name, text, ""))
 
 
-def _sections(name: str, text: str) -> Iterator[Part]:
-    """Yield what nvidia-bug-report.sh collected: below a rule stands the command or `*** file`,
-    then its output.
+def _split_bug_report(name: str, text: str) -> Iterator[Part]:
+    """Yield the parts of nvidia-bug-report.log.
+
+    Its sections are divided by rules; each begins with the command or `*** file`, then its output.
     """
     for section in RULE.split(text):
         head, _, body = section.strip("\n").partition("\n")
@@ -42,31 +39,32 @@ def _sections(name: str, text: str) -> Iterator[Part]:
         body = re.sub(r"^\*\*\* ls: .*\n?", "", body.lstrip("\n"), count=1)
         if not body.strip() or head.endswith(("does not exist", "not found")):
             continue
-        if FILE.match(head):
-            yield Part(shapes.FILES, body, name, head)
-        elif LOG_COMMAND.search(head):
-            yield Part(shapes.KERNEL, body, f"{name} {head}"[:120], head)
+        if files.PATH_ALONE.match(head):
+            yield Part(files.IMPORTER.name, body, name, head)
+        elif logs.LOG_COMMAND.search(head):
+            yield Part(logs.KERNEL.name, body, f"{name} {head}"[:LONGEST_ORIGIN], head)
         else:
-            yield from _pieces(name, body, head)
+            yield from _split_lines(name, body, head)
 
 
-def _pieces(name: str, text: str, command: str) -> Iterator[Part]:
-    """Yield the parts of a text with or without headers; a comment that is no command does not cut
-    a part off.
+def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
+    """Yield the parts of a text with or without headers.
+
+    A comment that is not a command does not end a part.
     """
-    kind, lines = _first_kind(command), list[str]()
+    kind, lines = _kind_of_command(command), list[str]()
     for line in text.splitlines():
         header = HEADER.match(line)
-        if header and COMMAND.search(header["words"]):
+        if header and COMMAND.search(header["command"]):
             yield from _part(kind, lines, name, command)
-            command, lines = header["words"], []
-            kind = _first_kind(command)
+            command, lines = header["command"], []
+            kind = _kind_of_command(command)
             continue
         if header and line.lstrip().startswith("#"):
             if not kind:
-                command = header["words"]  # `# container:` says where the next lines come from
+                command = header["command"]  # `# container:` says where the next lines come from
             continue
-        found = shapes.kind_of(line, kind)
+        found = kind_of_line(line, kind)
         if found and kind and found != kind:
             yield from _part(kind, lines, name, command)
             command, lines, kind = "", [], found
@@ -75,15 +73,30 @@ def _pieces(name: str, text: str, command: str) -> Iterator[Part]:
     yield from _part(kind, lines, name, command)
 
 
-def _first_kind(command: str) -> str:
-    """Return the kind that a command's output has whatever it looks like: of values without names
-    it alone can tell.
+def _kind_of_command(command: str) -> str:
+    """Return the kind of a command's output if it is certain, else ""."""
+    owners = (one.name for one in IMPORTERS if one.owns and re.search(one.owns, command))
+    return next(owners, "")
+
+
+def kind_of_line(line: str, kind: str = "") -> str:
+    """Return the kind of part that a line begins or belongs to, "" if its form does not say.
+
+    *kind* is that of the part so far.
     """
-    if "--query-" in command:
-        return shapes.SMI_CSV
-    if re.search(r"(?:^|\s)/(?:sys|proc)/\S+", command):
-        return shapes.FILES
-    return shapes.KERNEL if LOG_COMMAND.search(command) else ""
+    continues = BY_NAME[kind].continues if kind else None
+    if continues and continues(line):
+        return kind
+    for importer in IMPORTERS:
+        if importer.claims and importer.claims.search(line):
+            return importer.name
+    for importer in IMPORTERS:
+        if importer.begins(line, kind):
+            return importer.name
+    for importer in IMPORTERS:
+        if importer.fits(line, kind):
+            return importer.name
+    return ""
 
 
 def _part(kind: str, lines: list[str], name: str, command: str) -> Iterator[Part]:

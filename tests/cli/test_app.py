@@ -18,7 +18,7 @@ from program import Call, environment, program, start
 
 from gpuscan import __version__, files
 from gpuscan.cli.schema import SCHEMAS
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.recording import Reading, Recording, load, save
 
 COMMANDS = ("run", "judge", "collect", "info", "doctor", "schema", "checks", "explain", "profile")
@@ -359,7 +359,7 @@ def test_broken_files_do_not_keep_the_rest_from_being_told(tmp_path: Path, call:
 def test_a_file_that_cannot_be_read_hides_no_failure_and_passes_for_none(
     files: list[str], words: list[str], code: int, first: bool, tmp_path: Path, call: Call
 ) -> None:
-    demo = opened("demo")
+    demo = open_recording("demo")
     demo.meta = demo.meta._replace(ended_by_signal=15)
     save(demo, str(tmp_path / "incomplete.json"))
     bad = tmp_path / "bad.gz"
@@ -373,7 +373,7 @@ def test_a_file_that_cannot_be_read_hides_no_failure_and_passes_for_none(
 
 def test_a_recording_cannot_point_at_a_file(tmp_path: Path, call: Call) -> None:
     (tmp_path / "evil.yaml").write_text("gpu: {count: 4}\n", "utf-8")
-    demo = opened("demo")
+    demo = open_recording("demo")
     demo.meta = demo.meta._replace(profile=str(tmp_path / "evil.yaml"))
     save(demo, str(tmp_path / "a.json"))
     done = call("judge", str(tmp_path / "a.json"))

@@ -12,11 +12,11 @@ from paths import RECORDINGS
 
 from gpuscan.cli import inventory
 from gpuscan.errors import UsageError
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.recording import Recording, load, patch
 
 EIGHT = load(str(RECORDINGS / "h100-8x-ib.json.gz"))
-DEMO = opened("demo")
+DEMO = open_recording("demo")
 
 
 def as_json(recording: Recording) -> dict[str, Any]:

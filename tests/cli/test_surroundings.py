@@ -19,7 +19,7 @@ import pytest
 from program import NONE, SCRIPT, TREE, Call, Changes, Ended, environment, program, start
 
 from gpuscan.files import bundled
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.recording import Reading, Recording, patch, save
 
 pytestmark = pytest.mark.system
@@ -140,7 +140,7 @@ def test_nowhere_to_write_at_all(tmp_path: Path) -> None:
         pytest.skip(
             "unshare -m is missing or not allowed here: no file system can be made read-only for one program"
         )
-    save(opened("demo"), str(tmp_path / "a.json"))
+    save(open_recording("demo"), str(tmp_path / "a.json"))
     bind = 'mount --bind -o ro "$m" "$m"; mount -o remount,ro,bind "$m"'
     freeze = f"for m in / /tmp /var/tmp /dev/shm; do {bind}; done >/dev/null 2>&1"
     before = (
@@ -253,7 +253,7 @@ def test_a_folder_that_cannot_be_written(copied: Path) -> None:
 
 
 def strange() -> Recording:
-    demo = opened("demo")
+    demo = open_recording("demo")
     changes: dict[str, Any] = {
         "nvml:nvmlDeviceGetTemperature(0000:00:06.0,0)": 99,
         "file:/proc/sys/kernel/hostname": "nöde-☃",
@@ -382,7 +382,7 @@ OTHERS = re.compile(r"0000:00:0[789]\.0")
 
 def widened(number: int) -> Recording:
     """The demo's node with *number* GPUs, all copies of its first, each with a name of its own."""
-    demo = opened("demo")
+    demo = open_recording("demo")
     rest = [reading for reading in demo if not OTHERS.search(reading.key)]
     places = [f"0000:{0x20 + n:02x}:00.0" for n in range(number)]
     lists = {

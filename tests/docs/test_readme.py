@@ -6,7 +6,7 @@ from paths import ROOT
 
 from gpuscan import renderers
 from gpuscan.engine import judging
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -18,7 +18,7 @@ def without_counts(text: str) -> str:
 
 
 def test_the_output_shown_is_the_real_one() -> None:
-    report = judging.judged(opened("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
+    report = judging.judged(open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
     real = renderers.find("text")([report], verbosity=0)
     assert f"```\n{without_counts(real)}```" in without_counts(README)
 

@@ -224,10 +224,10 @@ PROGRAM = """
 import os, sys
 from gpuscan import collectors, profile
 from gpuscan.engine import suite
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.engine.verdict import Case, judge
 checks = suite.load([sys.argv[1]])
-report = judge(Case(collectors.node(opened("demo")), profile.load("default"), checks))
+report = judge(Case(collectors.node(open_recording("demo")), profile.load("default"), checks))
 print(*[f"{r.check}={r.status.value}" for r in report.results], sorted(os.listdir(sys.argv[1])))
 """
 

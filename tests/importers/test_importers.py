@@ -25,7 +25,7 @@ from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
 from gpuscan.importers import unpacking
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model import Gpu, is_unread
 from gpuscan.recording import packed, save
 
@@ -99,7 +99,7 @@ def text(tmp_path: Path, words: str, name: str = "pasted.txt") -> Path:
 
 def report(file: Path, **want: object) -> Report:
     plan = judging.prepare(judging.Wanted(**want)) if want else PLAN  # type: ignore[arg-type]
-    return judging.judged(opened(str(file)), str(file), plan)
+    return judging.judged(open_recording(str(file)), str(file), plan)
 
 
 def found(of: Report) -> dict[str, list[str]]:
@@ -324,7 +324,7 @@ def test_the_gpus_that_gpu_burn_lists_are_not_judged_without_its_verdict(
     ended = call("judge", str(text(tmp_path, said)))
     assert ended.code == 2
     assert (
-        "it has what gpu_burn prints (gpuscan run --level long runs gpu_burn and judges it)"
+        "it is the output of gpu_burn (gpuscan run --level long runs gpu_burn and judges it)"
         in ended.err
     )
 
@@ -377,7 +377,7 @@ def test_parts_without_headers_are_known_by_their_shape(tmp_path: Path) -> None:
         + IBSTAT.format(state="Down", physical="Polling", rate=10, layer="InfiniBand")
     )
     words += UNIT.format(active="failed (Result: signal)") + "# nvidia-smi\nNo devices were found\n"
-    recording = opened(str(text(tmp_path, words)))
+    recording = open_recording(str(text(tmp_path, words)))
     assert recording.meta.imported
     assert list(recording.meta.imported.kinds) == [
         "kernel log",
@@ -412,7 +412,7 @@ def bug_report() -> str:
 def test_a_bug_report_is_all_its_sections(tmp_path: Path) -> None:
     file = tmp_path / "nvidia-bug-report.log.gz"
     file.write_bytes(gzip.compress(bug_report().encode()))
-    recording = opened(str(file))
+    recording = open_recording(str(file))
     assert recording.meta.imported
     assert set(recording.meta.imported.kinds) == {
         "sysfs",
@@ -495,7 +495,7 @@ def test_a_tar_that_leads_out_of_itself_is_refused(member: str, tmp_path: Path) 
     with tarfile.open(file, "w") as archive:
         archive.addfile(tarfile.TarInfo(member), io.BytesIO())
     with pytest.raises(GpuscanError, match="leads out of the archive"):
-        opened(str(file))
+        open_recording(str(file))
 
 
 def test_links_in_a_tar_are_passed_over(tmp_path: Path) -> None:
@@ -514,13 +514,13 @@ def test_what_unpacks_to_too_much_is_refused(
     file = tmp_path / "bomb.gz"
     file.write_bytes(gzip.compress(b"NVRM: a\n" * (1 << 18)))
     with pytest.raises(GpuscanError, match="larger than 1 MiB unpacked"):
-        opened(str(file))
+        open_recording(str(file))
 
 
 def test_recordings_are_still_recordings(tmp_path: Path) -> None:
     file = tmp_path / "again.json"
-    save(opened("demo"), str(file))
-    assert opened(str(file)).meta.imported is None
+    save(open_recording("demo"), str(file))
+    assert open_recording(str(file)).meta.imported is None
 
 
 pieces = st.one_of(
@@ -548,7 +548,7 @@ def test_any_text_gives_a_report_or_a_clear_refusal(
 @given(st.binary(max_size=400))
 def test_any_bytes_are_parts_or_none(data: bytes) -> None:
     for part in imports.recognise("any", data):
-        imports.readings(part)
+        imports.read_part(part)
 
 
 PRINTED: dict[str, Callable[[Gpu], Any]] = {  # how nvidia-smi -q prints what NVML says
@@ -604,8 +604,8 @@ def printed(gpus: tuple[Gpu, ...]) -> str:
     "name", ["demo", *sorted(str(file) for file in RECORDINGS.glob("h*.json.gz"))]
 )
 def test_what_a_query_prints_is_read_back(name: str, tmp_path: Path) -> None:
-    live = collectors.node(opened(name)).gpus
-    read = collectors.node(opened(str(text(tmp_path, printed(was_read(live)))))).gpus
+    live = collectors.node(open_recording(name)).gpus
+    read = collectors.node(open_recording(str(text(tmp_path, printed(was_read(live)))))).gpus
     assert [[getattr(gpu, fact) for fact in READ_BACK] for gpu in was_read(read)] == [
         [getattr(gpu, fact) for fact in READ_BACK] for gpu in was_read(live)
     ]
@@ -623,8 +623,8 @@ FACTS = (
 @pytest.mark.parametrize("suffix", ["txt", "xml"])
 def test_a_query_tells_what_nvml_told_of_the_same_gpus(suffix: str) -> None:
     """The demo was made on the machine of the capture; serial numbers were replaced in both."""
-    node = collectors.node(opened(str(CAPTURES / f"h200-x4-vm/nvidia-smi-q.{suffix}")))
-    live = collectors.node(opened("demo"))
+    node = collectors.node(open_recording(str(CAPTURES / f"h200-x4-vm/nvidia-smi-q.{suffix}")))
+    live = collectors.node(open_recording("demo"))
     assert [gpu.label for gpu in was_read(node.gpus)] == [gpu.label for gpu in was_read(live.gpus)]
     for mine, other in zip(was_read(node.gpus), was_read(live.gpus), strict=True):
         for fact in FACTS:
@@ -656,7 +656,10 @@ def test_public_files_of_healthy_machines_pass() -> None:
     assert (lspci.exit_code, len(lspci.parts), found(lspci)) == (0, 8, {})
     assert report(PUBLIC / "ib-sysfs-h100-8x.tar.gz").exit_code == 0
     assert (
-        len(was_read(collectors.node(opened(str(PUBLIC / "ib-sysfs-h100-8x.tar.gz"))).ports)) == 8
+        len(
+            was_read(collectors.node(open_recording(str(PUBLIC / "ib-sysfs-h100-8x.tar.gz"))).ports)
+        )
+        == 8
     )
     one_fault = report(PUBLIC / "fabricmanager.log")
     assert (one_fault.exit_code, [row["entry"] for row in one_fault.incidents]) == (

@@ -15,7 +15,7 @@ from gpuscan import profile
 from gpuscan.engine.lens import ProfileLens
 from gpuscan.errors import ProfileError, UsageError
 from gpuscan.files import bundled
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model import Node
 from gpuscan.model.select import select_gpus
 from gpuscan.profile import yamlfile
@@ -612,7 +612,7 @@ def test_what_is_no_file_among_the_site_s_profiles_is_told(
 
 def saved_without_a_profile(folder: Path) -> Path:
     """Write the demo so that a profile has to be chosen for it."""
-    demo = opened("demo")
+    demo = open_recording("demo")
     demo.meta = demo.meta._replace(profile=None)
     save(demo, str(folder / "demo.json"))
     return folder / "demo.json"

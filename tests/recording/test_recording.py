@@ -24,7 +24,7 @@ from gpuscan.cli.schema import SCHEMAS as NAMES
 from gpuscan.engine import judging
 from gpuscan.errors import RecordingError, UsageError
 from gpuscan.files import schema_text, write_atomically
-from gpuscan.importers.load import DEMOS, opened
+from gpuscan.importers.load import DEMOS, open_recording
 from gpuscan.model import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 from gpuscan.model.outcome import ACTIONS, Action, Status
 from gpuscan.recording import Reading, Recording, dump, load, patch, restore, save
@@ -411,7 +411,7 @@ def test_the_schemas_are_valid_named_and_described(name: str) -> None:
 
 def recordings() -> dict[str, Recording]:
     found = {path.name: load(str(path)) for path in sorted(RECORDINGS.glob("*.json.gz"))}
-    found |= {name: opened(name) for name in DEMOS}
+    found |= {name: open_recording(name) for name in DEMOS}
     one = found["h200-1x.json.gz"]
     found["unread"] = patch(one, {"nvml:*": {"error": ["timed-out", "no answer", 10]}})
     found["empty"] = Recording({}, ["*"])

@@ -20,7 +20,7 @@ from program import Call
 from gpuscan.cli.output import OutputOptions, write_reports
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model import Unread
 from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Result, Status
 from gpuscan.recording import Recording, load, patch, save
@@ -46,7 +46,7 @@ def report(recording: Recording, name: str = "file.json.gz", profile: str = "aut
 def reports(name: str) -> tuple[Report, ...]:
     """What the schema is tried on."""
     eight = load(str(RECORDINGS / "h100-8x-ib.json.gz"))
-    many = (opened("demo"), opened("demo-broken"), eight, eight)
+    many = (open_recording("demo"), open_recording("demo-broken"), eight, eight)
     made: dict[str, tuple[Recording, ...]] = {
         "demo": many[:1],
         "demo-broken": many[1:2],
@@ -61,7 +61,7 @@ def reports(name: str) -> tuple[Report, ...]:
 
 
 def hostile() -> Recording:
-    demo = opened("demo")
+    demo = open_recording("demo")
     log = [
         f"NVRM: Xid (PCI:0000:00:06): 48, pid='<unknown>', name=<unknown>, {HOSTILE} {'x' * 100_000}"
     ]

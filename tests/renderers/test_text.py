@@ -15,7 +15,7 @@ from gpuscan import renderers
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers import folding, json_, terminal, text
@@ -29,7 +29,7 @@ HOSTILE = (
 def report(recording: Recording | str, profile: str = "auto") -> Report:
     plan = judging.prepare(judging.Wanted(profile))
     return judging.judged(
-        opened(recording) if isinstance(recording, str) else recording, "file.json.gz", plan
+        open_recording(recording) if isinstance(recording, str) else recording, "file.json.gz", plan
     )
 
 
@@ -205,7 +205,7 @@ def hostile_report() -> Report:
         "nvml:nvmlDeviceGetName(0000:00:06.0)": HOSTILE,
     }
     log = [f"NVRM: Xid (PCI:0000:00:06): 48, pid='<unknown>', name=<unknown>, {HOSTILE}"]
-    whole = opened("demo")
+    whole = open_recording("demo")
     recording = patch(
         Recording(whole.meta, ["*"], whole),
         {**changes, "dir:/dev": {"error": ["garbled", HOSTILE]}},

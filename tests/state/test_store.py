@@ -16,7 +16,7 @@ import pytest
 from over_time import BOOT, DAY_S, EIGHT, file_of, last_of, later
 from program import Call, environment, start
 
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.recording import Recording, load, patch
 from gpuscan.state import last
 from gpuscan.state.archive import Archive
@@ -28,7 +28,7 @@ from gpuscan.state.store import Store
 def test_a_run_leaves_its_verdict_and_its_findings(call: Call, tmp_path: Path) -> None:
     state = tmp_path / "state"
     file = file_of(
-        patch(opened("demo-broken"), {BOOT: "1b4e28ba-2fa1-11d2-883f-0016d3cca427"}),
+        patch(open_recording("demo-broken"), {BOOT: "1b4e28ba-2fa1-11d2-883f-0016d3cca427"}),
         tmp_path,
         "broken.gz",
     )
@@ -296,7 +296,7 @@ def test_kill_9_in_the_middle_of_a_write_loses_nothing(
     state = tmp_path / "state"
     call("judge", "demo-broken", "--state-dir", str(state))
     before = last_of(state)
-    file = file_of(later(opened("demo"), 1), tmp_path, "later.gz")
+    file = file_of(later(open_recording("demo"), 1), tmp_path, "later.gz")
     words = [sys.executable, "-c", KILLED, "-", str(state), file]
     done = subprocess.run(
         words,
@@ -355,7 +355,7 @@ def test_an_older_replay_does_not_become_the_last_verdict(call: Call, tmp_path: 
 
 
 def test_the_past_goes_with_the_recording(tmp_path: Path) -> None:
-    recording = later(opened("demo-broken"), 0)
+    recording = later(open_recording("demo-broken"), 0)
     store = Store(str(tmp_path), whose(recording), own=False)
     store.tell(recording, ["reboot"])
     assert recording.get("history:tried") == [

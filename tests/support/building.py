@@ -14,7 +14,7 @@ from gpuscan.engine import suite
 from gpuscan.engine.report import Report
 from gpuscan.engine.suite import Check
 from gpuscan.engine.verdict import Case, judge
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model import Fact, Node, Unread, is_unread
 from gpuscan.model.outcome import Action, Finding, Result, Status
 from gpuscan.profile import Profile, load
@@ -25,7 +25,7 @@ HEAD = "from gpuscan import Action, Gpu, Incident, Node, Port, Profile, check, f
 
 def demo_node(**changes: Any) -> Node:
     """Return the facts of the demo (four H200, SXM2, 4, 6 and 8 or so), with *changes*."""
-    return collectors.node(opened("demo"))._replace(**changes)
+    return collectors.node(open_recording("demo"))._replace(**changes)
 
 
 def module(folder: Path, text: str, name: str = "test_area.py") -> str:

@@ -15,7 +15,7 @@ from gpuscan import collectors, profile
 from gpuscan.engine import suite, verdict
 from gpuscan.engine.report import Report
 from gpuscan.files import bundled, site_config_path
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model import Node
 from gpuscan.model.outcome import ACTIONS, Action, Result, Status
 from gpuscan.recording import Recording, load
@@ -30,7 +30,7 @@ def base(name: str) -> Recording:
     """One recording; shared, so never to be changed: `patch` returns a copy."""
     if name in VARIANTS:
         return VARIANTS[name]()
-    return load(str(FILES[name])) if name in FILES else opened(name)
+    return load(str(FILES[name])) if name in FILES else open_recording(name)
 
 
 @cache

@@ -18,7 +18,7 @@ from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.files import schema_text
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Status
 from gpuscan.recording import Recording, save
 from gpuscan.swap import compare as comparing
@@ -617,7 +617,8 @@ def test_the_report_lists_what_was_compared() -> None:
 @pytest.mark.parametrize("name", STORIES)
 def test_every_report_fits_its_schema(name: str) -> None:
     jsonschema.validate(
-        json.loads(renderers.find("json")([told(name)], verbosity=0)), json.loads(schema_text("report"))
+        json.loads(renderers.find("json")([told(name)], verbosity=0)),
+        json.loads(schema_text("report")),
     )
 
 
@@ -641,7 +642,7 @@ def test_nothing_changed_is_said_and_everything_is_folded() -> None:
 
 
 def test_the_demo_beside_itself() -> None:
-    demo = opened("demo")
+    demo = open_recording("demo")
     later = Recording(demo.meta._replace(made_at=(demo.meta.made_at or 0.0) + 60), demo.scope, demo)
     report = comparing.compare_recordings(
         demo, later, judging.prepare(judging.Wanted()), comparing.SwapOptions(), ("demo", "later")
@@ -652,11 +653,11 @@ def test_the_demo_beside_itself() -> None:
     )
     broken = comparing.compare_recordings(
         demo,
-        opened("demo-broken"),
+        open_recording("demo-broken"),
         judging.prepare(judging.Wanted()),
         comparing.SwapOptions(),
         ("demo", "later"),
     )
-    assert "\nChanged: gpu SXM8: what identifies it was not read\n" in renderers.find(
-        "text"
-    )([broken], verbosity=0)
+    assert "\nChanged: gpu SXM8: what identifies it was not read\n" in renderers.find("text")(
+        [broken], verbosity=0
+    )

@@ -21,7 +21,7 @@ from program import Call
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.live.evidence import LOG, bug_report, describe_file
 from gpuscan.live.holders import holders
 from gpuscan.live.signals import recorded_stop_signals
@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def broken() -> tuple[Recording, Report]:
-    recording = opened("demo-broken")
+    recording = open_recording("demo-broken")
     return recording, judging.judged(recording, "", judging.prepare(judging.Wanted()))
 
 

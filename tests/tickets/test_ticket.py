@@ -17,7 +17,7 @@ from gpuscan import catalogue
 from gpuscan.catalogue import policy
 from gpuscan.engine import judging
 from gpuscan.errors import UsageError
-from gpuscan.importers.load import opened
+from gpuscan.importers.load import open_recording
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers.json_ import document
 from gpuscan.renderers.ticket import WIDTH
@@ -45,7 +45,7 @@ def document_of(recording: Recording) -> dict[str, Any]:
 
 @cache
 def _broken() -> str:
-    return json.dumps(document_of(opened("demo-broken")))
+    return json.dumps(document_of(open_recording("demo-broken")))
 
 
 def broken() -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_near_misses_and_parts_that_did_not_fail() -> None:
 
 def test_no_ticket_where_nothing_failed() -> None:
     with pytest.raises(UsageError, match=r"^nothing failed in this report: no ticket$"):
-        build(document_of(opened("demo")), "", *BLANK)
+        build(document_of(open_recording("demo")), "", *BLANK)
     warned = broken()
     for row in warned["findings"]:
         row["severity"] = "warn"
@@ -409,7 +409,7 @@ def test_a_report_may_come_through_a_pipe(
 
 def test_of_several_reports_the_first_that_failed(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "many.json"
-    healthy, other = document_of(opened("demo")), fault("row-remap-failed")
+    healthy, other = document_of(open_recording("demo")), fault("row-remap-failed")
     file.write_text(json.dumps([healthy, broken(), other]), "utf-8")
     assert call("ticket", str(file)).out.startswith("Ticket: gpu SXM7")
     assert call("ticket", str(file), "--gpu", "SXM4").out.startswith("Ticket: gpu SXM4: replace")
