@@ -432,9 +432,10 @@ def test_a_second_source_of_one_boot_is_no_other_boot() -> None:
     assert [one.entry for one in got] == ["xid:79", "xid:79"]
 
 
-@pytest.mark.parametrize("message", [message for _, message, _ in FITS])
-def test_grep_passes_on_every_line_that_the_table_knows(message: str) -> None:
-    assert any(is_needed(line.encode()) for line in message.split("\n"))
+def test_grep_finds_every_line_of_the_catalogue() -> None:
+    messages = [message for _, message, _ in FITS]
+    found = [any(is_needed(line.encode()) for line in one.split("\n")) for one in messages]
+    assert [message for message, hit in zip(messages, found, strict=True) if not hit] == []
 
 
 def test_a_line_without_a_code_is_an_event_of_the_table() -> None:
