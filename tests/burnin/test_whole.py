@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import was_read
 from machine import (
     ENOUGH_S,
     MARK,
@@ -68,7 +69,7 @@ def env(faults: Mapping[str, Any] | None = None) -> dict[str, str]:
 
 
 def label(machine: Machine, address: str) -> str:
-    gpus: Any = collectors.node(machine.recording).gpus
+    gpus = was_read(collectors.node(machine.recording).gpus)
     return next(gpu.label for gpu in gpus if gpu.address == address)
 
 

@@ -10,7 +10,7 @@ recording anew.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -589,7 +589,9 @@ def answers_of(site: Site = EIGHT) -> Answers:
     return _beyond(answers, site)
 
 
-def scanned(answers: Mapping[str, Any], about: str) -> Recording:
+def scanned(
+    answers: Mapping[str, Any], about: str, scope: Sequence[str] | None = None
+) -> Recording:
     """A recording of what the collectors ask of a machine that gives these answers, in the order
     of a scan.
     """
@@ -600,7 +602,7 @@ def scanned(answers: Mapping[str, Any], about: str) -> Recording:
         "synthetic": True,
         "about": about,
     }
-    recording = Recording(meta, _scope())
+    recording = Recording(meta, scope or _scope())
     while wanted := _wanted(recording):
         for key in wanted:
             recording.add(_reading(key, answers, STARTED_S + len(list(recording.keys())) / 1000))
@@ -686,7 +688,7 @@ def no_gpu() -> Recording:
         for key in answers
         if key.startswith("nvml:")
     }
-    return scanned(answers, "synthetic: a server without NVIDIA GPUs")
+    return scanned(answers, "synthetic: a server without NVIDIA GPUs", ["*"])
 
 
 def container_of_four() -> Recording:
