@@ -40,7 +40,7 @@ def run_burnin(
     Returns the signal that cut it short, 0 if none did.
     """
     scanned_s, began_s = recording.meta.duration_s or 0.0, time.monotonic()
-    plan = _limit(_plan(options, recording, selection), scan, scanned_s)
+    plan = limit_deadline(_plan(options, recording, selection), scan.deadline_s, scanned_s)
     _note_plan(plan, recording)
     if not plan.steps:
         return 0
@@ -49,7 +49,7 @@ def run_burnin(
     if scan.deadline_s is None:
         spent_s = min(earlier.spent_s, plan.rounds_s)
         plan = plan._replace(deadline_s=plan.deadline_s - spent_s)
-    complain(_announce(plan, earlier))
+    complain(announce(plan, earlier))
     if earlier.spent_s:
         done, began = _format_minutes(earlier.spent_s), format_moment(earlier.began_at)
         resumed = f"its first {done} were done in a call that began {began}"
@@ -73,11 +73,11 @@ def run_burnin(
     return stopped
 
 
-def _limit(plan: BurnInPlan, scan: ScanOptions, scanned_s: float) -> BurnInPlan:
+def limit_deadline(plan: BurnInPlan, given_s: float | None, scanned_s: float) -> BurnInPlan:
     """Return the plan within a deadline that was given, which includes the scans around it."""
-    if scan.deadline_s is None:
+    if given_s is None:
         return plan
-    left_s = scan.deadline_s - scanned_s
+    left_s = given_s - scanned_s
     left_s -= min(REREAD_S, left_s / 4)
     return plan._replace(deadline_s=max(min(plan.deadline_s, left_s), 1.0))
 
@@ -146,7 +146,7 @@ def _plan(options: BurnInOptions, recording: Recording, selection: judging.Plan)
     return add_tool_times(plan, shutil.which)
 
 
-def _announce(plan: BurnInPlan, earlier: EarlierWork) -> str:
+def announce(plan: BurnInPlan, earlier: EarlierWork) -> str:
     """Return what will be done and how long it may take."""
     left_s = max(plan.expected_s - earlier.spent_s, MIN_EXPECTED_S)
     gpus = f"{len(plan.gpus)} GPU{'s' if len(plan.gpus) > 1 else ''}"

@@ -34,12 +34,16 @@ class Worker:
         self.ended = ""
         self._pieces = b""
         self._stderr = _scratch_file()  # not a pipe: one that nobody reads would block the worker
-        self.child = process.start_program(
-            [sys.executable, "-P", "-m", "gpuscan.burnin.worker.main"],
-            _environment(),
-            stdin=process.PIPE,
-            stderr=self._stderr.fileno(),
-        )
+        try:
+            self.child = process.start_program(
+                [sys.executable, "-P", "-m", "gpuscan.burnin.worker.main"],
+                _environment(),
+                stdin=process.PIPE,
+                stderr=self._stderr.fileno(),
+            )
+        except OSError:
+            self._stderr.close()
+            raise
         os.set_blocking(self.child.stdout, False)
         self.send({"card": address, "tests": [], "more": True, "cpus": list(cpus)})
 

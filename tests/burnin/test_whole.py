@@ -148,7 +148,7 @@ def test_a_slow_gpu_is_tried_again(two: Machine, profile: str, tmp_path: Path) -
     The parent ignores SIGCHLD; how another program ended is known all the same.
     """
     slow, good = two.gpus()
-    faults = {slow: {"triad_ms": 6.0}, good: {"triad_ms": 5.0}}
+    faults = {slow: {"triad_ms": 6e-5}, good: {"triad_ms": 5e-5}}
     path = put_tool(tmp_path, "echo no host engine >&2; exit 3")
     words = quick(two, profile, "--only", "burnin")
     before = (sys.executable, "-c", IGNORE_SIGNALS)

@@ -381,6 +381,27 @@ def test_heartbeats_come_once_a_second() -> None:
     assert [json.loads(line)["at_s"] for line in out.getvalue().splitlines()] == [0.0, 1.0, 2.1]
 
 
+@pytest.mark.parametrize(
+    ("call", "code", "name"),
+    [
+        ("cuInit", 999, "NOT_STARTED"),
+        ("cuInit", 304, "NOT_STARTED"),
+        ("cuInit", 802, "CUDA_ERROR_SYSTEM_NOT_READY"),
+        ("cuInit", 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+        ("cuInit", 804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+        ("cuInit", 34, "CUDA_ERROR_STUB_LIBRARY"),
+        ("cuDevicePrimaryCtxRetain", 46, "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+        ("cuDevicePrimaryCtxRetain", 999, "CUDA_ERROR_UNKNOWN"),
+    ],
+)
+def test_a_gpu_that_cannot_be_opened_is_named_by_cuda_s_error(
+    fake: fake_cuda.Driver, work: Run, call: str, code: int, name: str
+) -> None:
+    """What cuInit says without nvidia-uvm speaks of no GPU."""
+    fake.failing = {call: fake_cuda.CUresult(code)}
+    assert [line["name"] for line in work(code=3)] == [name]
+
+
 def test_without_a_gpu_the_worker_says_so_plainly() -> None:
     """As an operator would see it: a process of its own, the real binding where it is installed."""
     plan = json.dumps({"card": GPU, "tests": []}) + "\n"
