@@ -71,7 +71,7 @@ def test_a_code_with_its_reasons(call: Call) -> None:
         ("xid 119", "only a reset or a boot ends it"),
         ("xid 61", "if the GPU is of Maxwell, Pascal or Volta"),
         ("xid 139", "if the driver is 535 or newer and the driver is older than 560"),
-        ("xid 154", "reboot if the new value is 2: the driver asks for a reboot"),
+        ("xid 154", "reboot if the new value is 2: the driver requests a reboot"),
         ("xid 74", "decoded word 4 bit 18: reset-gpu: an echo of the far end"),
         (
             "xid 149",
