@@ -50,55 +50,55 @@ class ActionRow(NamedTuple):
 ACTIONS: dict[Action, ActionRow] = {
     Action.NONE: ActionRow("pass", 0, "Nothing needs to be done.", "Nothing needs to be proven."),
     Action.MONITOR: ActionRow(
-        "warn", 0, "Keep the node at work and watch it.", "The next scan shows no growth."
+        "warn", 0, "Keep the node in service and watch it.", "The next scan shows no growth."
     ),
     Action.RESTART_APP: ActionRow(
         "warn",
         0,
         "Restart the program that failed; the GPU is not at fault.",
-        "The program runs through.",
+        "The program completes.",
     ),
     Action.FIX_CONFIG: ActionRow(
         "software",
         20,
-        "Correct the setting, service or driver named here.",
-        "gpuscan run passes again.",
+        "Fix the setting, service or driver named here.",
+        "gpuscan run passes.",
     ),
     Action.INVESTIGATE: ActionRow(
         "software",
         20,
-        "Keep the node drained, save nvidia-bug-report.sh and the recording, and open a ticket.",
-        "The cause is known and a scan passes.",
+        "Keep the node drained, save a bug report (nvidia-bug-report.sh), and open a ticket.",
+        "The cause is known, and gpuscan run passes.",
     ),
     Action.RESET_GPU: ActionRow(
         "reboot",
         30,
         "End all programs on the GPU and reset it (nvidia-smi --gpu-reset), or reboot the node.",
-        "After the reset gpuscan run passes without this finding.",
+        "After the reset, gpuscan run passes.",
     ),
     Action.REBOOT: ActionRow(
         "reboot",
         30,
         "Drain and reboot the node.",
-        "After the boot every GPU answers and gpuscan run passes.",
+        "After the reboot every GPU responds, and gpuscan run passes.",
     ),
     Action.POWER_CYCLE: ActionRow(
         "reboot",
         31,
-        "Drain the node and take its power away (in a virtual machine: stop it and start it again).",
-        "After cold start every part is back and gpuscan run passes.",
+        "Drain the node and power-cycle it (a virtual machine: stop and start it).",
+        "After the cold start every part is back, and gpuscan run passes.",
     ),
     Action.INSPECT: ActionRow(
         "hardware",
         40,
-        "Open the node: reseat the part, check its cable, power and cooling, run the field diagnostic.",
-        "After the work gpuscan run passes.",
+        "Reseat the part, check its cable, power and cooling, and run the field diagnostic.",
+        "After the work, gpuscan run passes.",
     ),
     Action.REPLACE: ActionRow(
         "hardware",
         41,
-        "Replace the part; save nvidia-bug-report.sh and the field diagnostic's log for the RMA first.",
-        "The new part is in the slot and gpuscan run passes.",
+        "Save nvidia-bug-report.sh and field diagnostic logs for the RMA, then replace the part.",
+        "The new part is in its slot, and gpuscan run passes.",
     ),
 }
 _RANK = {action: rank for rank, action in enumerate(ACTIONS)}

@@ -43,12 +43,12 @@ def test_a_code_with_its_reasons(call: Call) -> None:
     assert f"action      reboot: {ACTIONS[Action.REBOOT].todo}" in lines
     whole = one_line(out)
     for told in (
-        "inspect if AER fatal, AER surprise down or AER dpc came within 1 minute before it: the PCIe link broke first",
+        "inspect if AER fatal, AER surprise down or AER dpc came within 1 minute before it: the PCIe link failed first",
         "inspect if it came 2 times within 7 days, with a boot between",
         "again reboot, inspect, replace, if it comes again within 7 days",
         "NVIDIA RESTART_BM, then CONTACT_SUPPORT",
         "comes with Xid 45, Xid 74",
-        "disagrees Imbue: takes it for a hardware fault",
+        "disagrees Imbue: treats it as a hardware fault",
         "source NVIDIA Xid catalogue (docs.nvidia.com/deploy/xid-errors)",
         "impact capacity urgency now confidence high",
     ):
@@ -58,7 +58,7 @@ def test_a_code_with_its_reasons(call: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("xid 63", "none if a row remap is not pending: no row waits"),
+        ("xid 63", "none if a row remap is not pending: the repair has taken effect"),
         ("xid 63", "disagrees NVIDIA's Xid catalogue: asks to ignore it"),
         ("xid 63", "asks for no more when it comes again"),
         ("xid 13", "program a program's fault is the usual cause"),

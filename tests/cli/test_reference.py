@@ -66,7 +66,7 @@ def test_every_check_is_listed_with_its_action_and_title(call: Call) -> None:
 @pytest.mark.parametrize("words", [("checks", "show", ONE), ("explain", "check", ONE)])
 def test_one_check_with_its_reasons(words: tuple[str, ...], call: Call) -> None:
     lines = answer(call, *words).splitlines()
-    assert lines[:3] == [ONE, "", "Every faulty row found a spare row."]
+    assert lines[:3] == [ONE, "", "Every faulty memory row was remapped to a spare row."]
     row = ACTIONS[Action.REPLACE]
     assert {
         f"action    replace: {row.todo}",

@@ -326,7 +326,7 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, c
     done = call("run", "--replay", "demo", "--report", f"junit={tmp_path}/a.xml")
     assert (done.code, done.err) == (
         2,
-        f"gpuscan: {tmp_path}/a.xml: cannot be written: Is a directory\n",
+        f"gpuscan: {tmp_path}/a.xml: cannot be written: is a folder; name a file in it\n",
     )
     assert os.listdir(tmp_path) == ["a.xml"]
 

@@ -81,7 +81,7 @@ def test_the_worst_comes_first_and_the_next_action_last() -> None:
         lines[-4]
         == "Verdict: hardware (exit code 41, incomplete); 2 fail, 1 unknown, 1 warn, 1 skip, 1 pass"
     )
-    assert lines[-3].startswith("Next:    Replace the part;")
+    assert lines[-3].startswith("Next:    Save nvidia-bug-report.sh")
     assert lines[-2] == "         gpu SXM5"
     assert lines[-1].startswith("Then:    ")
 
