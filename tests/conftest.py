@@ -25,6 +25,9 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs like this, and the programs under test would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # Under nohup, too. A handler lets this process live on, and is not inherited.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 MACHINES = {"library", "machine", "eight"}  # fixtures that need processes of their own
 SAMPLE = 10  # one sweep in so many belongs to the default tests as well

@@ -197,7 +197,15 @@ def copied() -> Iterator[Path]:
                 dirs_exist_ok=True,
             )
         seen: dict[str, importlib.metadata.Distribution] = {}
-        for name in ("typer", "rich", "PyYAML", "jsonschema", "nvidia-ml-py", "junit-xml"):
+        for name in (
+            "typer",
+            "rich",
+            "PyYAML",
+            "jsonschema",
+            "nvidia-ml-py",
+            "junit-xml",
+            "psutil",
+        ):
             needed(name, seen)
         for one in seen.values():
             for file in one.files or ():

@@ -57,6 +57,7 @@ def test_commands_belong_to_this_machine(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.system
 def test_a_killed_reader_takes_its_command_along() -> None:
     """Killed early, since the deadline is near: the command must not go on alone."""
     seconds = "1061.5"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import Change
-from machine import DEMO, EIGHT, ENOUGH_S, INIT, LIMITS, WITHOUT_OVERRIDE, Done, Machine, call, gpu
+from machine import DEMO, EIGHT, ENOUGH_S, INIT, WITHOUT_OVERRIDE, Done, Machine, call, gpu
 
 from gpuscan.recording import Recording, load, patch
 
@@ -57,7 +57,7 @@ def test_eight_healthy_gpus(eight: Machine) -> None:
 def test_one_gpu_that_does_not_answer(
     eight: Machine, changes: Mapping[str, Change], kind: str, action: str
 ) -> None:
-    """It is one finding with one action, and costs its own facts only."""
+    """It is one finding with one action, and only its own facts are unread."""
     eight.nvml(changes)
     done = eight.run()
     assert done.verdict[:2] == (30, "reboot")
@@ -81,8 +81,8 @@ def test_one_gpu_that_does_not_answer(
     ids=["not loaded", "no library", "mismatch", "no permission", "unknown error"],
 )
 def test_nvml_does_not_start(eight: Machine, code: int, verdict: tuple[int, str]) -> None:
-    """GPUs are on PCI: a driver that does not answer is software to be mended, one that may not
-    be asked is not known.
+    """GPUs are on PCI: a driver that does not answer is a software fault; one that denies access is
+    unknown.
     """
     eight.nvml({INIT: Change(code=code)})
     done = eight.run()
@@ -181,8 +181,8 @@ def test_crash_in_init(eight: Machine) -> None:
 def test_slow_gpu_is_asked_nothing_more(eight: Machine) -> None:
     """An answer that late came from dead firmware; each further call would take as long."""
     key = call("RemappedRows", A)
-    eight.nvml({key: Change(delay_ms=600)})
-    done = eight.run(limits=f"{LIMITS},slow=0.5")
+    eight.nvml({key: Change(delay_ms=2500)})
+    done = eight.run(limits="init=20,call=10,host=10,slow=2")
     assert done.verdict == (3, "incomplete", False)
     assert done.of("driver.gpu_access")["gpu:SXM1"] == "unknown"
     assert eight.calls(A)[-1] == "nvmlDeviceGetRemappedRows"
@@ -226,7 +226,7 @@ def test_a_gpu_that_is_not_there(eight: Machine) -> None:
 
 @pytest.mark.parametrize("code", [79, 119, 62])
 def test_suspects_are_read_last(eight: Machine, code: int) -> None:
-    """Whom the kernel log makes likely to hang cannot block those behind it."""
+    """A GPU that is likely to hang, by the kernel log, then blocks none of the others."""
     eight.log_lines(f"NVRM: Xid (PCI:{A[:-2]}): {code}, pid=1234, name=python, told by the driver")
     done = eight.run()
     assert [row["subject"] for row in done.report["findings"]] == [f"incident:Xid {code} on SXM1"]
@@ -235,7 +235,7 @@ def test_suspects_are_read_last(eight: Machine, code: int) -> None:
 
 @pytest.mark.parametrize(("second", "found"), [(0, False), (0x80, True)], ids=["flash", "lasting"])
 def test_clock_reasons_are_sampled_twice(eight: Machine, second: int, found: bool) -> None:
-    """A power brake that flashes in one sample only is none."""
+    """A power brake in only one of two samples does not count."""
     key = call("CurrentClocksEventReasons", A)
     eight.nvml({key: Change(value=0x80, then=second)})
     done = eight.run()
@@ -336,7 +336,7 @@ def test_two_recordings_of_one_machine_stay_comparable(eight: Machine) -> None:
 
 @pytest.mark.parametrize("tool", ["gpustat", "nvitop"])
 def test_other_tools_see_eight_gpus(eight: Machine, tool: str) -> None:
-    """The fake is no fiction of our own: what others read of it is what was recorded."""
+    """Other tools read from the fake what was recorded."""
     if importlib.util.find_spec(tool) is None:
         pytest.skip(f"{tool} is not installed")
     arguments = ["--json"] if tool == "gpustat" else ["-1"]
@@ -383,8 +383,8 @@ def test_demo_runs_live(machine: Make) -> None:
 def test_a_recording_that_cannot_be_kept_does_not_cost_the_verdict(
     eight: Machine, changes: Mapping[str, Change], code: int, exit_code: int, verdict: str
 ) -> None:
-    """A failure that is proven keeps its exit code; all else ends as what went wrong. This place
-    is full, for root, too.
+    """A proven failure keeps its exit code; anything else exits with 2. This device is full even for
+    root.
     """
     eight.nvml(changes)
     done = eight.plain("run", "--format", "json", "--record", "/dev/full")
@@ -396,8 +396,11 @@ def test_a_recording_that_cannot_be_kept_does_not_cost_the_verdict(
 @pytest.mark.parametrize(
     ("file", "told"),
     [
-        ("/no/such/folder/x.gz", "there is no folder /no/such/folder"),
-        ("/usr", "cannot be written: Is a directory"),
+        (
+            "/no/such/folder/x.gz",
+            "cannot be written: there is no folder /no/such/folder; create it first",
+        ),
+        ("/usr", "cannot be written: is a folder; name a file in it"),
     ],
 )
 def test_a_recording_that_can_be_kept_nowhere_costs_no_scan(

@@ -1,4 +1,4 @@
-"""Hangs, deaths, signals and deadlines: the report always comes, and only what gave no answer is
+"""Hangs, deaths, signals and deadlines: the report always arrives, and only what did not answer is
 blamed.
 """
 
@@ -34,6 +34,7 @@ from gpuscan.live.process import end_what_is_left
 from gpuscan.live.supervisor import Options, ReadSupervisor
 from gpuscan.recording import load
 
+pytestmark = pytest.mark.system
 A, B = "0000:43:00.0", "0000:c3:00.0"  # SXM1 in slot 22 and SXM5 in slot 26
 OTHERS = 7
 HANDLE = "nvmlDeviceGetHandleByPciBusId_v2"
@@ -44,8 +45,8 @@ CLOCKS = call(
 TWICE = {CLOCKS, call("PcieReplayCounter", A)}  # their second samples come after all else
 PATIENT = "init=60,call=60,host=60"
 
-# What cannot be killed stands in for what sits in the kernel: gpuscan's SIGKILL reaches nobody, nor
-# does its own death.
+# Stands in for a process that hangs in the kernel: neither gpuscan's SIGKILL nor gpuscan's end
+# reaches it.
 UNKILLABLE = """
 import os, signal
 from gpuscan.live import process
@@ -57,7 +58,7 @@ from gpuscan.__main__ import main
 main()
 """
 
-# A folder of the kernel's that never answers.
+# A folder of the kernel that never answers.
 HUNG_FOLDER = """
 import os, time
 from gpuscan.__main__ import main
@@ -66,7 +67,7 @@ os.listdir = lambda path: time.sleep(1000) if str(path).endswith("/class/infinib
 main()
 """
 
-# Whoever is left behind comes to this process, and is counted.
+# A process that gpuscan leaves behind becomes a child of this one.
 SUBREAPER = """
 import ctypes, os, subprocess, sys, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
@@ -102,8 +103,8 @@ def keys_of(machine: Machine, address: str) -> list[str]:
     ids=["at its handle", "in the middle", "in its last call"],
 )
 def test_one_gpu_hangs(eight: Machine, changes: dict[str, Change], culprit: str, last: str) -> None:
-    """Its first unanswered key is to blame, the rest of it is blocked, the others are read, and it
-    is left alone.
+    """Its first unanswered key is blamed and the rest of its keys are blocked; the other GPUs are
+    read, and it is not asked again.
     """
     eight.nvml(changes)
     done = eight.run()
@@ -126,7 +127,7 @@ def test_one_gpu_hangs(eight: Machine, changes: dict[str, Change], culprit: str,
 
 def test_init_hangs(eight: Machine) -> None:
     eight.nvml({INIT: Change(hang=True)})
-    done = eight.run(limits="init=2,call=1,host=5")
+    done = eight.run(limits="init=5,call=3,host=10")
     assert done.verdict[:2] == (30, "reboot")
     assert done.findings() == {("driver.loaded", "node"): "reboot"}
     assert eight.unread("timed-out") == [INIT]
@@ -181,8 +182,8 @@ def test_a_child_that_cannot_be_killed_is_left_behind(eight: Machine) -> None:
 
 
 def test_a_hung_folder_of_the_host(eight: Machine) -> None:
-    """What is behind it is read by a new child; what it would have told is not known."""
-    done = eight.run(limits="init=10,call=1,host=1", script=HUNG_FOLDER)
+    """A new child reads what comes after it; its own facts are unknown."""
+    done = eight.run(limits="init=20,call=3,host=3", script=HUNG_FOLDER)
     assert done.verdict == (3, "incomplete", False)
     missing = [
         reading.key
@@ -195,7 +196,7 @@ def test_a_hung_folder_of_the_host(eight: Machine) -> None:
 
 
 def test_nonsense_from_a_child(eight: Machine) -> None:
-    """A library that writes where it should not costs the call in which it did so."""
+    """A library that writes where it should not costs only the call in which it does."""
     eight.nvml({MIDDLE: Change(scribble=True)})
     assert eight.run().verdict == (3, "incomplete", False)
     assert eight.unread("garbled") == [MIDDLE]
@@ -233,8 +234,8 @@ def test_a_signal_ends_the_scan_with_a_partial_report(
     assert done.report["summary"]["complete"] is False
     assert any("partial" in note for note in done.report["notes"])
     assert done.report["run"]["ended_by_signal"] == code - 128
-    assert eight.unread("timed-out") == [], "nobody has waited long enough to say so"
-    assert MIDDLE in eight.unread("blocked-behind")
+    assert "ended by a signal" in eight.recorded.get(MIDDLE).text
+    assert set(eight.unread("timed-out")) <= {MIDDLE}, "on a busy machine the hang may be proven"
     assert eight.recorded.get(call("Name", A)) == "NVIDIA H100 80GB HBM3"
     later = eight.plain("run", "--replay", str(eight.file))
     assert later.code == 3
@@ -242,7 +243,7 @@ def test_a_signal_ends_the_scan_with_a_partial_report(
 
 
 def test_interrupted_at_the_terminal(eight: Machine) -> None:
-    """There the signal comes to every process of the group at once, and people press it twice."""
+    """There the signal reaches every process of the group, and people press Ctrl-C twice."""
     process, env = hanging(eight, start_new_session=True)
     with process:
         for _ in range(2):
@@ -277,7 +278,7 @@ def test_the_scan_ends_with_the_program(eight: Machine) -> None:
 
 
 def test_the_scan_is_killed(eight: Machine) -> None:
-    """As by the kernel when memory is short: nothing is known, and that is said."""
+    """For example by the kernel when memory is short: the report says that nothing is known."""
     process, env = hanging(eight)
     scans = [pid for pid in living(env[MARK]) if parent_of(pid) == process.pid]
     with process:
@@ -294,11 +295,9 @@ def parent_of(pid: int) -> int:
 
 
 def test_a_short_deadline_blames_nobody(eight: Machine) -> None:
-    """The report comes in time; a silence of less than a second proves nothing, and is no pass
-    either.
-    """
+    """The report comes in time; a silence of a few seconds proves nothing, and is no pass either."""
     eight.nvml({MIDDLE: Change(hang=True)})
-    done = eight.run("--deadline", "3", limits="")
+    done = eight.run("--deadline", "20", limits="")
     assert done.verdict == (3, "incomplete", False)
     assert done.report["findings"] == []
     assert done.err == ""
@@ -308,8 +307,8 @@ def test_a_short_deadline_blames_nobody(eight: Machine) -> None:
 
 
 def test_a_slow_start_is_no_hang(eight: Machine) -> None:
-    """Without persistence mode the first touch takes its time; whoever gives it too little knows
-    nothing.
+    """Without persistence mode the first use of NVML is slow; a short deadline then leaves everything
+    unknown.
     """
     eight.nvml({INIT: Change(delay_ms=2500)})
     done = eight.run("--deadline", "3", limits="")
@@ -319,11 +318,9 @@ def test_a_slow_start_is_no_hang(eight: Machine) -> None:
 
 
 def test_a_machine_that_stood_still_blames_nobody(eight: Machine) -> None:
-    """As a virtual machine does while it moves to another host: the time that it lost is no GPU's
-    silence.
-    """
-    eight.nvml({MIDDLE: Change(delay_ms=600)})
-    env = eight.env()
+    """As a virtual machine does while it moves to another host: that time is no GPU's silence."""
+    eight.nvml({MIDDLE: Change(delay_ms=2000)})
+    env = eight.env("init=20,call=6,host=10,slow=60")
     with eight.start(eight.command(*eight.scan()), env) as process:
         wait_for(
             lambda: (
@@ -334,15 +331,15 @@ def test_a_machine_that_stood_still_blames_nobody(eight: Machine) -> None:
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for pid in living(env[MARK]):
                 os.kill(pid, number)
-            time.sleep(2.5)
+            time.sleep(7)
         done = finished(process, env)
     assert done.verdict == (0, "pass", True)
 
 
 def test_many_slow_calls_end_at_the_deadline(eight: Machine) -> None:
-    """Each within its limit, all together too long: what was read stands, the rest was not asked."""
-    eight.nvml({call("Name", address): Change(delay_ms=450) for address in eight.gpus()})
-    done = eight.run("--deadline", "3", limits="")
+    """Each call is within its limit, all together take too long: what was read counts."""
+    eight.nvml({call("Name", address): Change(delay_ms=1500) for address in eight.gpus()})
+    done = eight.run("--deadline", "16", limits="")
     assert done.verdict == (3, "incomplete", False)
     assert done.report["findings"] == []
     assert eight.recorded.get(call("Name", eight.gpus()[0])) == "NVIDIA H100 80GB HBM3"
@@ -357,7 +354,7 @@ def test_many_slow_calls_end_at_the_deadline(eight: Machine) -> None:
         ("collect", "/no/such/folder/file"),
     ],
 )
-def test_wrong_usage_leaves_nobody_behind(words: tuple[str, ...]) -> None:
+def test_wrong_usage_leaves_no_process_behind(words: tuple[str, ...]) -> None:
     """Though the scan had begun by then."""
     whole = [sys.executable, "-c", SUBREAPER, sys.executable, "-m", "gpuscan", *words]
     done = subprocess.run(whole, capture_output=True, text=True, timeout=ENOUGH_S, check=False)
@@ -367,14 +364,14 @@ def test_wrong_usage_leaves_nobody_behind(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("hang", [False, True])
 def test_no_zombies(eight: Machine, hang: bool) -> None:
-    """Where the first process of a container collects nobody, they would stay."""
+    """They would stay where a container's first process does not reap."""
     eight.nvml({MIDDLE: Change(hang=hang)})
     done = eight.run(before=(sys.executable, "-c", SUBREAPER))
     assert (done.code, done.err) == (30 if hang else 0, "nobody is left\n")
 
 
-def test_children_ignored_by_whoever_started_us(eight: Machine) -> None:
-    """Then the kernel collects them, and waiting for them is an error."""
+def test_a_parent_that_ignores_sigchld(eight: Machine) -> None:
+    """Where our parent ignores SIGCHLD, the kernel reaps, and waiting for a child is an error."""
     eight.nvml({MIDDLE: Change(hang=True)})
     ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     done = eight.run(before=(sys.executable, "-c", ignore))

@@ -22,8 +22,8 @@ from gpuscan.recording import Reading, Recording, dump, load
 
 EIGHT = RECORDINGS / "h100-8x-ib.json.gz"
 DEMO = ROOT / "gpuscan" / "recording" / "demo.json.gz"
-ENOUGH_S = 60.0  # for anything that is not meant to hang; only a guard
-LIMITS = "init=10,call=1,host=5"  # short enough for a test, long enough for a busy machine
+ENOUGH_S = 120.0  # for anything that is not meant to hang: only a guard, never a condition
+LIMITS = "init=20,call=3,host=10"  # short enough for a test, long enough for a busy machine
 MARK = "GPUSCAN_TEST_MARK"
 INIT = "nvml:nvmlInit()"
 
@@ -321,7 +321,7 @@ def living(mark: str) -> list[int]:
 
 def nobody_left(mark: str) -> bool:
     """Whether all processes with the mark end by themselves; those that do not are ended now."""
-    ends = time.monotonic() + 5
+    ends = time.monotonic() + ENOUGH_S / 4
     while living(mark):
         if time.monotonic() > ends:
             end_all(mark)
