@@ -71,6 +71,19 @@ def floor_labels(label: str) -> tuple[str, ...]:
     return (label,) if way in ("any", "p2p") else (label, " ".join((operation, "p2p", *rest)))
 
 
+def find_floor(label: str, burnin: Any) -> tuple[float, bool]:
+    """Return the floor of a rate in a profile's `burnin` (0 if it has none), and whether that is an
+    estimate.
+    """
+    is_collective = " " in label
+    floors = (burnin.get("nccl") or {}) if is_collective else burnin
+    for each in floor_labels(label):
+        floor = floors.get(each)
+        if floor:
+            return floor, ("nccl" if is_collective else each) in burnin.estimates
+    return 0.0, False
+
+
 def _gbps(prefix: str, numbers: Mapping[str, Any]) -> dict[str, float]:
     named = {f"{prefix}_{key}": value for key, value in numbers.items() if key.endswith("_gbps")}
     return _numeric(named)
