@@ -1,5 +1,6 @@
-"""What the codes and lines of NVIDIA's drivers mean and ask for: data, read only when there is an
-event.
+"""The catalogue: what Xids, SXids, DCGM codes and kernel messages mean, and what they ask for.
+
+It is data in JSON, loaded only when there is an event.
 """
 
 import json
@@ -10,17 +11,11 @@ from typing import Any, NamedTuple
 
 from gpuscan.model.outcome import Action
 
-WITH_CODE = (
-    "xid",
-    "sxid",
-    "dcgm",
-)  # each in a file of its own; every other kind of line is in lines.json
+WITH_CODE = ("xid", "sxid", "dcgm")  # each has its own file; messages without a code: lines.json
 
 
 class Condition(NamedTuple):
-    """Where an entry asks for something else: *when* holds predicates of conditions.py, all of
-    which must hold.
-    """
+    """Another action of an entry, if all predicates of *when* hold (see incidents.conditions)."""
 
     when: Mapping[str, Any]
     action: Action
@@ -29,21 +24,21 @@ class Condition(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """What another source says against the entry's action."""
+    """A source that disagrees with the entry's action, and what it says."""
 
     who: str
     says: str
 
 
 class Entry(NamedTuple):
-    """One code or line. *action* is what it asks for first and alone; the first of *conditions*
-    that holds overrules it.
+    """One code or message.
 
-    *bucket* is NVIDIA's own word (immediate, investigatory). *application*: a program's fault is
-    the usual cause. *state* tells whether the driver maps it to its recovery action (`mapped`),
-    does not (`unmapped`: it is active until a reset or boot) or it says nothing by itself (`none`).
-    *decode* names the decoder of its text. *ladder* and *window_days*, where it has its own: what
-    is asked for when it is back (nothing more, if empty), and within which time.
+    *action* is the default action; the first of *conditions* that holds replaces it. *bucket* is
+    NVIDIA's own classification (immediate, investigatory). *application* is set if the usual cause
+    is a program. *state* is `mapped` if the driver maps it to its recovery action, `unmapped` if
+    not (then it is active until a reset or boot), and `none` if it needs no cure. *decode* names
+    the decoder of its text. *ladder* is the actions for a fault that returns within *window_days*,
+    if the entry has its own; an empty one asks for nothing more.
     """
 
     id: str
@@ -69,11 +64,10 @@ class Entry(NamedTuple):
 
 @cache
 def document(name: str) -> dict[str, Any]:
-    """Return a file of the catalogue, by its name without .json."""
-    here = os.path.dirname(
-        os.path.abspath(__file__)
-    )  # importlib.resources would take longer to import than this to read
-    with open(os.path.join(here, f"{name}.json"), encoding="utf-8") as file:
+    """Return a file of the catalogue by its name without .json."""
+    # importlib.resources would take longer to import than this takes to read
+    directory = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(directory, f"{name}.json"), encoding="utf-8") as file:
         return dict(json.load(file))
 
 
@@ -88,10 +82,10 @@ def _rows(name: str) -> dict[str, dict[str, Any]]:
 
 @cache
 def entry(id_: str) -> Entry:
-    """Return the entry of an id (`xid:79`); an Xid or SXid that NVIDIA has not published is one to
-    be investigated.
+    """Return the entry of an id (`xid:79`).
 
-    Raises KeyError for any other id that the catalogue lacks.
+    An Xid or SXid that NVIDIA has not published gets an entry whose action is investigate. Raises
+    KeyError for any other unknown id.
     """
     kind, _, code = id_.partition(":")
     row = _rows(_file(kind)).get(id_)
@@ -101,14 +95,13 @@ def entry(id_: str) -> Entry:
 
 
 def entries(kind: str) -> tuple[Entry, ...]:
-    """Return all entries of a kind, in the order of the file."""
-    return tuple(
-        _entry(row) for id_, row in _rows(_file(kind)).items() if id_.startswith(f"{kind}:")
-    )
+    """Return all entries of a kind in the order of the file."""
+    rows = _rows(_file(kind)).items()
+    return tuple(_entry(row) for id_, row in rows if id_.startswith(f"{kind}:"))
 
 
 def sources(kind: str) -> Mapping[str, str]:
-    """Return the long names of the sources that a kind's entries name by key."""
+    """Return the names of a kind's sources by their keys."""
     return dict(document(_file(kind))["source_keys"])
 
 
@@ -134,17 +127,17 @@ def _unlisted(id_: str, code: int) -> Entry:
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:
-    made: dict[str, Any] = {name: row[name] for name in Entry._fields if name in row}
+    fields: dict[str, Any] = {name: row[name] for name in Entry._fields if name in row}
     for name in ("companions", "sources", "notes"):
-        made[name] = tuple(row[name])
-    made["action"] = Action(row["action"])
-    made["conditions"] = tuple(
+        fields[name] = tuple(row[name])
+    fields["action"] = Action(row["action"])
+    fields["conditions"] = tuple(
         Condition(one["if"], Action(one["action"]), one["because"], one.get("urgency", ""))
         for one in row["conditions"]
     )
-    made["disagreements"] = tuple(
+    fields["disagreements"] = tuple(
         Disagreement(one["who"], one["says"]) for one in row["disagreements"]
     )
     if "ladder" in row:
-        made["ladder"] = tuple(Action(word) for word in row["ladder"])
-    return Entry(**{"code": 0, **made})
+        fields["ladder"] = tuple(map(Action, row["ladder"]))
+    return Entry(**{"code": 0, **fields})

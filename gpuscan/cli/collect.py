@@ -75,10 +75,10 @@ def collect(
     from gpuscan.recording import save
 
     check_writable(file)
-    rows = bmc.load(firmware) if firmware else []
+    rows = bmc.load_firmware(firmware) if firmware else []
     recording, signal = scan_machine(read_scan_options(values))
     if rows:
-        bmc.add(recording, rows)
+        bmc.add_firmware(recording, rows)
     if profile:
         recording.meta = recording.meta._replace(profile=profile)
     if redact:

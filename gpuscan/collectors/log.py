@@ -61,11 +61,11 @@ def _incidents(
 ) -> tuple[Incident, ...]:
     """Return the incidents; the state of each one's GPU becomes a source of it."""
     # only if there is a log: these take a while to compile their patterns
-    from gpuscan.incidents.diagnose import Situation, incidents
+    from gpuscan.incidents.diagnose import Situation, find_incidents
     from gpuscan.kernellog.events import read_events
 
     situation = Situation(gpus, driver_branch(recording), _booted_s(recording))
-    diagnosed = incidents(read_events(records), situation)
+    diagnosed = find_incidents(read_events(records), situation)
     labels = {gpu.address: gpu.label for gpu in read_or(gpus, ())}
     for incident in diagnosed:
         if incident.address in labels:

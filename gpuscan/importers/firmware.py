@@ -1,6 +1,4 @@
-"""Firmware that only the BMC knows: a Redfish FirmwareInventory that was saved to a file, taken
-into a recording.
-"""
+"""Firmware that only the BMC knows: a saved Redfish FirmwareInventory, added to a recording."""
 
 import json
 import time
@@ -13,26 +11,24 @@ PATH = "/redfish/v1/UpdateService/FirmwareInventory"
 LARGEST_BYTES = 16 * 1024 * 1024
 
 
-def load(path: str) -> list[dict[str, Any]]:
-    """Return the members of a FirmwareInventory collection (or of a plain list of such) as {id,
-    name, version}.
+def load_firmware(path: str) -> list[dict[str, Any]]:
+    """Return the members of a FirmwareInventory collection, or of a plain list, as JSON.
 
-    A version that the BMC does not tell is empty. Raises RecordingError that says what is wrong
-    with the file.
+    Each is {id, name, version}; a version that the BMC does not know is "". Raises RecordingError.
     """
     document = _document(path)
     members = document.get("Members") if isinstance(document, dict) else document
     if not isinstance(members, list):
         raise RecordingError(
-            f"{path}: no Redfish FirmwareInventory (no Members): fetch {PATH}?$expand=."
+            f"{path}: not a Redfish FirmwareInventory (no Members): fetch {PATH}?$expand=."
         )
     if not members:
-        raise RecordingError(f"{path}: lists no firmware: ask the BMC again, at {PATH}?$expand=.")
+        raise RecordingError(f"{path}: lists no firmware: fetch {PATH}?$expand=. again")
     return [_row(member, number, path) for number, member in enumerate(members)]
 
 
-def add(recording: Recording, rows: list[dict[str, Any]]) -> None:
-    """Keep what `load` returned as a reading of the recording."""
+def add_firmware(recording: Recording, rows: list[dict[str, Any]]) -> None:
+    """Add what `load_firmware` returned to a recording, as a reading."""
     recording.add(Reading(FIRMWARE, rows, None, round(time.time(), 3), 0.0))
 
 
@@ -44,21 +40,21 @@ def _document(path: str) -> Any:
         raise RecordingError(f"{path}: {error.strerror or error}") from None
     if len(data) > LARGEST_BYTES:
         raise RecordingError(
-            f"{path}: larger than {LARGEST_BYTES >> 20} MiB, which no FirmwareInventory is"
+            f"{path}: larger than {LARGEST_BYTES >> 20} MiB, too large for a FirmwareInventory"
         )
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
         raise RecordingError(
-            f"{path}: no JSON, or cut off: save the answer of {PATH}?$expand=. as it came"
+            f"{path}: not JSON, or cut off: save the answer of {PATH}?$expand=. unchanged"
         ) from None
 
 
 def _row(member: Any, number: int, path: str) -> dict[str, Any]:
     if isinstance(member, dict) and set(member) == {"@odata.id"}:
-        raise RecordingError(f"{path}: its members are links only: fetch {PATH}?$expand=.")
+        raise RecordingError(f"{path}: its members are only links: fetch {PATH}?$expand=.")
     if not (isinstance(member, dict) and isinstance(member.get("Id"), str) and member["Id"]):
-        raise RecordingError(f"{path}: Members[{number}] has no Id: fetch {PATH}?$expand=. anew")
+        raise RecordingError(f"{path}: Members[{number}] has no Id: fetch {PATH}?$expand=. again")
     name, version = member.get("Name"), member.get("Version")
     if not all(isinstance(word, str | None) for word in (name, version)):
         raise RecordingError(

@@ -1,6 +1,6 @@
-"""When programs' faults are the GPU's: different programs that fail at one place of it."""
+"""Patterns that blame the GPU for programs' faults: different programs that fail at one place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.kernellog.event import Event
@@ -12,34 +12,33 @@ PLACES: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
-def pattern(events: Sequence[Event]) -> str:
-    """Return why these faults point at the GPU, or nothing.
+def find_pattern(events: Sequence[Event]) -> str:
+    """Return why these faults point at the GPU, "" if they do not.
 
-    Programs' names tell programs apart, not their process ids: one faulty program fails at one
-    place however often it is started (NVIDIA's workflow for Xid 13 asks for the same place from
+    Programs are told apart by name, not by process id: one faulty program fails at one place
+    however often it is started (for Xid 13, NVIDIA's workflow asks for the same place from
     different work).
     """
-    for names, told in PLACES:
-        placed = [(event, place) for event in events if (place := _place(event, names)) is not None]
-        programs = {event.process for event, _ in placed if event.process}
-        places = {place for _, place in placed}
-        if len(programs) > 1 and len(places) == 1 and _apart(placed, lambda pair: pair[0]):
-            return f"different programs ({', '.join(sorted(programs))}) failed at {told} of the GPU"
+    for names, place in PLACES:
+        placed = [event for event in events if _place(event, names) is not None]
+        programs = {event.process for event in placed if event.process}
+        places = {_place(event, names) for event in placed}
+        if len(programs) > 1 and len(places) == 1 and _are_apart(placed):
+            listed = ", ".join(sorted(programs))
+            return f"different programs ({listed}) failed at {place} of the GPU"
     return ""
 
 
 def _place(event: Event, names: Sequence[str]) -> tuple[Any, ...] | None:
-    found = tuple(event.values.get(name) for name in names)
-    return None if None in found else found
+    place = tuple(event.values.get(name) for name in names)
+    return None if None in place else place
 
 
-def _apart(placed: Sequence[Any], of: Callable[[Any], Event]) -> bool:
-    """Tell whether it happened at more than one time; lines of one burst may name whoever was
-    around.
-    """
-    stamps = [
-        stamp
-        for one in placed
-        if (stamp := of(one).at_s if of(one).at_s is not None else of(one).wall_s) is not None
+def _are_apart(events: Sequence[Event]) -> bool:
+    """Return whether it happened more than once: lines of one burst may name any program."""
+    times = [
+        time
+        for event in events
+        if (time := event.at_s if event.at_s is not None else event.wall_s) is not None
     ]
-    return not stamps or max(stamps) - min(stamps) > APART_S
+    return not times or max(times) - min(times) > APART_S

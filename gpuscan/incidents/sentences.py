@@ -7,9 +7,7 @@ if TYPE_CHECKING:
 
 
 def sentence(incident: "Incident") -> str:
-    """Return when it happened, in which programs, what the log says, why it asks for what it does,
-    and what came with it.
-    """
+    """Return time, programs, text, the reason for the action and the echoes of an incident."""
     by = f", in {', '.join(incident.processes)}" if incident.processes else ""
     because = f"; {incident.because}" if incident.because else ""
     echoes = (

@@ -231,5 +231,5 @@ def _with_firmware(recording: Recording, file: str) -> Recording:
     from gpuscan.importers import firmware
 
     copy = Recording(recording.meta, recording.scope, recording)
-    firmware.add(copy, firmware.load(file))
+    firmware.add_firmware(copy, firmware.load_firmware(file))
     return copy

@@ -47,7 +47,7 @@ def file(folder: Path, document: Any) -> str:
     "document", [{"Members": [BMC, GPU, SILENT], "Name": "x"}, [BMC, GPU, SILENT]]
 )
 def test_a_collection_or_its_members(tmp_path: Path, document: Any) -> None:
-    assert firmware.load(file(tmp_path, document)) == ROWS
+    assert firmware.load_firmware(file(tmp_path, document)) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_a_collection_or_its_members(tmp_path: Path, document: Any) -> None:
     [
         (
             {"Members": [{"@odata.id": "/redfish/v1/UpdateService/FirmwareInventory/BMC"}]},
-            r"links only: fetch .*\?\$expand=\.",
+            r"only links: fetch .*\?\$expand=\.",
         ),
         ({"Members": []}, "lists no firmware"),
         ({"Members@odata.count": 3}, "no Members"),
-        ("{", "no JSON, or cut off"),
-        ("7", "no Redfish FirmwareInventory"),
+        ("{", "not JSON, or cut off"),
+        ("7", "not a Redfish FirmwareInventory"),
         ([BMC, {"Name": "x"}], r"Members\[1\] has no Id"),
         ([BMC, "x"], r"Members\[1\] has no Id"),
         ([{"Id": "BMC", "Version": 7}], r"Members\[0\] \(BMC\): Name and Version must be text"),
@@ -68,19 +68,19 @@ def test_a_collection_or_its_members(tmp_path: Path, document: Any) -> None:
 )
 def test_what_is_none_is_refused(tmp_path: Path, document: Any, told: str) -> None:
     with pytest.raises(RecordingError, match=told) as refused:
-        firmware.load(file(tmp_path, document))
+        firmware.load_firmware(file(tmp_path, document))
     assert str(tmp_path) in str(refused.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="No such file"):
-        firmware.load(str(tmp_path / "none.json"))
+        firmware.load_firmware(str(tmp_path / "none.json"))
 
 
 def test_the_facts() -> None:
     recording = patch(base("h100-8x-ib"), {})
     assert collectors.node(recording).firmware == ()
-    firmware.add(recording, ROWS)
+    firmware.add_firmware(recording, ROWS)
     assert [tuple(one) for one in was_read(collectors.node(recording).firmware)] == [
         tuple(row.values()) for row in ROWS
     ]
@@ -99,4 +99,4 @@ def test_collect_takes_it_in(eight: Machine, tmp_path: Path) -> None:
 def test_collect_reads_it_before_the_machine(eight: Machine, tmp_path: Path) -> None:
     done = eight.plain("collect", str(eight.file), "--firmware", file(tmp_path, "{"))
     assert (done.code, eight.file.exists()) == (2, False)
-    assert "no JSON" in done.err
+    assert "not JSON" in done.err

@@ -301,7 +301,7 @@ def test_a_pasted_text_is_judged(name: str, tmp_path: Path) -> None:
         assert found(judged) == wrong
 
 
-def test_every_check_of_imported_texts_fails_and_passes_somewhere(tmp_path: Path) -> None:
+def test_checks_of_imports_fail_and_pass_somewhere(tmp_path: Path) -> None:
     reports = [report(text(tmp_path, words)) for words, _, _ in CASES.values()]
     results = [result for one in reports for result in one.results]
     imported = {one.id for one in PLAN.checks if one.mark.imported}
@@ -318,9 +318,7 @@ BURNT = f"{LIST}\n\r100.0%  proc'd: 900 (51234 Gflop/s)   errors: 12  (WARNING!)
     "said",
     [BURNT, BURNT.partition("\nTested")[0], BURNT.rpartition("proc'd")[2].partition("temps")[2]],
 )
-def test_the_gpus_that_gpu_burn_lists_are_not_judged_without_its_verdict(
-    tmp_path: Path, call: Call, said: str
-) -> None:
+def test_output_of_gpu_burn_is_refused(tmp_path: Path, call: Call, said: str) -> None:
     ended = call("judge", str(text(tmp_path, said)))
     assert ended.code == 2
     assert (
@@ -329,7 +327,7 @@ def test_the_gpus_that_gpu_burn_lists_are_not_judged_without_its_verdict(
     )
 
 
-def test_what_was_judged_is_told(tmp_path: Path, call: Call) -> None:
+def test_the_report_names_what_was_judged(tmp_path: Path, call: Call) -> None:
     file = text(tmp_path, LIST)
     ended = call("judge", str(file))
     assert ended.code == 0
@@ -479,9 +477,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_read_is_refused_with_the_reason(
-    name: str, tmp_path: Path, call: Call
-) -> None:
+def test_unreadable_input_is_refused_with_the_reason(name: str, tmp_path: Path, call: Call) -> None:
     file = tmp_path / "file"
     file.write_bytes(REFUSED[name][0])
     ended = call("judge", str(file))
@@ -507,9 +503,7 @@ def test_links_in_a_tar_are_passed_over(tmp_path: Path) -> None:
     assert unpacking.read_files(str(file)) == []
 
 
-def test_what_unpacks_to_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "LARGEST_BYTES", 1 << 20)
     file = tmp_path / "bomb.gz"
     file.write_bytes(gzip.compress(b"NVRM: a\n" * (1 << 18)))
@@ -621,7 +615,7 @@ FACTS = (
 
 @captured
 @pytest.mark.parametrize("suffix", ["txt", "xml"])
-def test_a_query_tells_what_nvml_told_of_the_same_gpus(suffix: str) -> None:
+def test_a_query_agrees_with_nvml_on_the_same_gpus(suffix: str) -> None:
     """The demo was made on the machine of the capture; serial numbers were replaced in both."""
     node = collectors.node(open_recording(str(CAPTURES / f"h200-x4-vm/nvidia-smi-q.{suffix}")))
     live = collectors.node(open_recording("demo"))

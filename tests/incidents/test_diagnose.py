@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from program import Call
 
-from gpuscan.incidents.diagnose import Situation, incidents
+from gpuscan.incidents.diagnose import Situation, find_incidents
 from gpuscan.kernellog.events import read_events
 from gpuscan.kernellog.lines import parse_lines
 from gpuscan.model import Incident, Unread
@@ -23,7 +23,7 @@ GPU = "0000:9b:00"
 
 
 def told(*lines: str) -> tuple[Incident, ...]:
-    return incidents(read_events(parse_lines(lines)), UNLISTED)
+    return find_incidents(read_events(parse_lines(lines)), UNLISTED)
 
 
 def xid(

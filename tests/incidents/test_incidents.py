@@ -99,14 +99,14 @@ MAPPED, UNMAPPED, UNLISTED = (48, 62, 64, 74, 79, 95), (46, 119, 140), 999
 
 
 @pytest.mark.parametrize("code", MAPPED)
-def test_a_clear_state_makes_history_of_codes_that_the_driver_maps(code: int) -> None:
+def test_a_clear_state_makes_mapped_codes_history(code: int) -> None:
     report = judged(logged(NEW, xid_line(code)))
     assert words(report) == {f"Xid {code} on SXM8": "warn/monitor"}
     assert (report.exit_code, report.verdict) == (0, "warn")
 
 
 @pytest.mark.parametrize("code", UNMAPPED)
-def test_a_clear_state_says_nothing_of_codes_that_the_driver_does_not_map(code: int) -> None:
+def test_a_clear_state_leaves_unmapped_codes_active(code: int) -> None:
     action = catalogue.entry(f"xid:{code}").action.value
     report = judged(logged(NEW, xid_line(code)))
     assert words(report) == {f"Xid {code} on SXM8": f"fail/{action}"}
@@ -153,7 +153,7 @@ def test_an_sxid_has_the_action_of_its_own_catalogue(name: str) -> None:
 
 
 @pytest.mark.parametrize("where", [OLD, NEW])
-def test_a_code_that_nobody_lists_warns_and_drains_when_it_is_back(where: tuple[str, str]) -> None:
+def test_an_unlisted_code_warns_and_drains_on_recurrence(where: tuple[str, str]) -> None:
     line, (label,) = xid_line(UNLISTED), [f"Xid {UNLISTED} on {'SXM4' if where is OLD else 'SXM8'}"]
     once = judged(logged(where, line))
     assert (words(once), once.exit_code) == ({label: "warn/monitor"}, 0)
@@ -164,13 +164,13 @@ def test_a_code_that_nobody_lists_warns_and_drains_when_it_is_back(where: tuple[
     assert (words(again), again.exit_code) == ({label: "fail/investigate"}, 20)
 
 
-def test_a_code_that_nobody_lists_drains_where_the_gpu_shows_a_fault() -> None:
+def test_an_unlisted_code_drains_if_the_gpu_shows_a_fault() -> None:
     failed = {"nvml:nvmlDeviceGetRemappedRows(0000:00:07.0)": [0, 9, 0, 1]}
     report = judged(logged(NEW, xid_line(UNLISTED), changes=failed))
     assert report.exit_code == 41  # the flag, under which the code is folded
 
 
-def test_a_gpu_s_clear_state_makes_no_history_of_an_sxid_at_its_address() -> None:
+def test_a_clear_gpu_does_not_make_an_sxid_history() -> None:
     report = judged(
         logged(NEW, "nvidia-nvswitch3: SXid (PCI:@.0): 20034, Fatal, Link 30 LTSSM Fault Up")
     )

@@ -193,7 +193,7 @@ def _words_hold(wanted: dict[str, Any], message: str) -> bool:
     )
 
 
-def test_what_healthy_fleets_show_daily_drains_no_node() -> None:
+def test_daily_lines_of_healthy_fleets_drain_no_node() -> None:
     assert {
         name for name in DAILY if Action(ROWS[name]["action"]).rank > Action.RESTART_APP.rank
     } == set()

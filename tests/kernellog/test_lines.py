@@ -88,7 +88,7 @@ def test_unix_time(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", USERS)
-def test_who_only_quotes_a_line_says_nothing(way: str) -> None:
+def test_quoted_lines_are_not_events(way: str) -> None:
     assert found(USERS[way](XID)) == []
     assert (
         found("[ 1.000000] usb 1-1: new device", USERS[way](XID), "[ 2.000000] usb 1-2: new device")
@@ -96,7 +96,7 @@ def test_who_only_quotes_a_line_says_nothing(way: str) -> None:
     )
 
 
-def test_a_fault_of_a_program_is_the_kernel_s_own_word() -> None:
+def test_a_segfault_is_the_kernels_own_message() -> None:
     (record,) = read(
         "[ 10.000000] python3[2254]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2[7f+1]"
     )
@@ -157,7 +157,7 @@ def test_continuation_lines_join_their_message() -> None:
     ]
 
 
-def test_the_dictionary_of_a_kmsg_record_is_no_part_of_its_message() -> None:
+def test_the_dictionary_of_kmsg_is_not_part_of_the_message() -> None:
     got = read(
         "3,1,5,-;one\\x0atwo", " SUBSYSTEM=pci", " DEVICE=+pci:0000:af:00.0", "3,2,6,-;three"
     )
@@ -206,7 +206,7 @@ def test_a_half_written_line_of_json_counts() -> None:
         "Missed 23 kernel messages",
     ],
 )
-def test_lines_that_are_missing_are_told_of(line: str) -> None:
+def test_dropped_messages_are_recognised(line: str) -> None:
     (record,) = read(f"[ 1.000000] {line}")
     assert is_gap(record)
     assert is_needed(line.encode())
@@ -343,7 +343,7 @@ def test_an_sxid_of_which_only_the_second_line_is_left() -> None:
 FABRIC = "on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"
 
 
-def test_the_fabric_manager_s_log_tells_of_sxids() -> None:
+def test_sxids_in_the_fabric_managers_log() -> None:
     one = the(
         f"[Sep 10 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 {FABRIC}"
     )
@@ -415,14 +415,14 @@ def test_boots_and_resets_are_marked() -> None:
     assert [one.address for one in got[2:]] == ["0000:05:00.0", "0000:3b:00.0"]
 
 
-def test_journalctl_s_mark_and_the_banner_are_one_boot() -> None:
+def test_journalctls_mark_and_the_banner_are_one_boot() -> None:
     got = found(
         f"Jul  1 10:00:00 n kernel: {XID}", "-- Boot 0123 --", f"Jul  1 11:00:00 n kernel: {BANNER}"
     )
     assert [one.kind for one in got] == ["xid", "boot"]
 
 
-def test_time_that_begins_anew_is_a_boot() -> None:
+def test_a_restarted_clock_is_a_boot() -> None:
     got = found(f"[ 3600.000000] {XID}", f"[ 20.000000] {XID}")
     assert [one.entry for one in got] == ["xid:79", "boot:time", "xid:79"]
 
@@ -477,7 +477,7 @@ def told(one: Event) -> tuple[Any, ...]:
 
 
 @given(st.lists(ANY, max_size=40))
-def test_what_is_searched_first_is_read_alike(lines: list[bytes]) -> None:
+def test_grep_and_selection_lose_no_event(lines: list[bytes]) -> None:
     """A reading of the lines that grep passes on comes to the same events as one of all lines."""
     whole = [told(one) for one in read_events(parse_lines(lines, NOW_S))]
     rows = list(search_lines(lines))

@@ -107,7 +107,7 @@ def test_the_newest_reading_of_a_key_counts_and_all_are_kept() -> None:
     assert one.get("k") == 3
 
 
-def test_scope_tells_what_is_missing_from_what_was_never_wanted() -> None:
+def test_scope_separates_missing_from_not_recorded() -> None:
     part = Recording({}, ["nvml:*", "file:/proc/modules"], [])
     assert part.get("nvml:nvmlInit()").kind == "blocked-behind"
     assert part.get("file:/proc/modules").kind == "blocked-behind"
@@ -212,7 +212,7 @@ NO_TIMES: tuple[Any, ...] = (float("nan"), float("inf"), -1, 1e300, 10**400, "5"
         ),
     ],
 )
-def test_damaged_rows_are_told_and_never_crash(change: dict[str, Any]) -> None:
+def test_damaged_rows_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(RecordingError, match=r"^f: damaged recording \("):
         restore({**EMPTY, **change}, "f")
     missing = {key: value for key, value in EMPTY.items() if key not in change}
@@ -326,7 +326,7 @@ def test_patch_logs_after_what_was_logged() -> None:
     )
 
 
-def test_a_written_file_appears_at_once_and_replaces_the_old_one(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("old")
     write_atomically(str(path), b"new")
@@ -339,7 +339,7 @@ def test_a_written_file_appears_at_once_and_replaces_the_old_one(tmp_path: Path)
     assert sorted(os.listdir(tmp_path)) == ["a", "link"]
 
 
-def test_what_is_no_regular_file_is_written_into_and_never_replaced(tmp_path: Path) -> None:
+def test_a_special_file_is_written_into_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -349,7 +349,7 @@ def test_what_is_no_regular_file_is_written_into_and_never_replaced(tmp_path: Pa
     assert pipe.is_fifo(), "as root this would have been /dev/null"
 
 
-def test_files_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_unwritable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
         write_atomically(str(tmp_path / "no" / "folder"), b"")
     with pytest.raises(UsageError, match="cannot be written: Is a directory"):
@@ -431,7 +431,7 @@ ALL = recordings()
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_recordings_hold_to_their_schema_and_every_field_is_described(name: str) -> None:
+def test_recordings_match_their_schema(name: str) -> None:
     document = json.loads(json.dumps(dump(ALL[name])))
     assert mistakes(closed(SCHEMAS["recording"]), document) == []
 
@@ -448,12 +448,12 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_reports_hold_to_their_schema_and_every_field_is_described(name: str) -> None:
+def test_reports_match_their_schema(name: str) -> None:
     for document in documents(name):
         assert mistakes(closed(SCHEMAS["report"]), document) == []
 
 
-def test_a_report_with_a_crash_and_a_shared_cause_holds_to_the_schema() -> None:
+def test_a_report_with_a_crash_matches_the_schema() -> None:
     document = json_.document(report_of())
     result = failing(Action.REPLACE)._replace(
         traceback="Traceback", unread=(("gpus", Unread("k", "lost", "x")),), address="0000:00:06.0"

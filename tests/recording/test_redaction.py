@@ -141,7 +141,7 @@ def test_shapes_are_kept() -> None:
     )
 
 
-def test_the_same_machine_has_the_same_pseudonyms_next_time_and_another_has_others() -> None:
+def test_pseudonyms_are_stable_for_one_machine() -> None:
     one, again = redact(original()), redact(original())
     assert dump(one) == dump(again)
     other = original()
@@ -150,13 +150,13 @@ def test_the_same_machine_has_the_same_pseudonyms_next_time_and_another_has_othe
     assert redact(other).get(key) != one.get(key)
 
 
-def test_without_a_machine_id_pseudonyms_cannot_be_reckoned_again() -> None:
+def test_without_a_machine_id_pseudonyms_are_random() -> None:
     rows = [row for row in readings() if "machine-id" not in row.key]
     key = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
     assert len({redact(Recording({}, ["*"], rows)).get(key) for _ in range(3)}) == 3
 
 
-def test_a_short_serial_is_replaced_in_its_own_reading_and_mangles_no_number() -> None:
+def test_a_short_serial_is_replaced_in_its_own_reading_only() -> None:
     rows = [
         Reading("file:/etc/machine-id", MACHINE_ID),
         Reading("file:/proc/sys/kernel/hostname", "n1\n"),

@@ -118,7 +118,7 @@ def messages(report: Mapping[str, Any]) -> list[str]:
 
 
 @absent
-def test_no_fault_is_passed_as_healthy_and_no_healthy_node_drained(
+def test_no_fault_passes_and_no_healthy_node_is_drained(
     tmp_path: Path, call: Call
 ) -> None:
     worst = {case["id"]: (judged(case, tmp_path, call).code, wanted(case)) for case in CASES}

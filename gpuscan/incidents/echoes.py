@@ -1,0 +1,108 @@
+"""Echoes: groups of events that are the consequence of another, their root."""
+
+from collections.abc import Mapping, Sequence
+
+from gpuscan import catalogue
+from gpuscan.incidents.groups import CLEANUP, LOST, OF_THE_DRIVER, RECOVERY, EventGroup
+from gpuscan.model.outcome import Action
+
+# how long after its root an echo may be printed: a GSP times out after 45 s, and then again
+ECHO_S = 120.0
+EARLIER_S = 2.0  # and before it: GPUs of one board do not print in order
+PEERS = ("xid:74", "xid:137", *(f"xid:{code}" for code in range(144, 151)))  # NVLink's, which
+# the far end prints too
+ELSEWHERE = ("aer", "apei")  # the host's errors name a port above the GPU, or none
+
+Ranks = Mapping[int, int]  # rank of the action of each group, by its id()
+
+
+def find_roots(groups: Sequence[EventGroup], ranks: Ranks) -> dict[int, list[EventGroup]]:
+    """Return the echoes of each root, by the id() of the root.
+
+    The most serious fault comes first, and of equals the one that was printed first.
+    """
+    order = sorted(groups, key=lambda group: (-ranks[id(group)], group.first.line))
+    roots: dict[int, list[EventGroup]] = {}
+    folded: set[int] = set()
+    for root in order:
+        if id(root) in folded or root.entry == RECOVERY:
+            continue
+        taken = {*folded, *roots, id(root)}
+        echoes = [
+            group for group in groups if id(group) not in taken and is_echo(group, root, ranks)
+        ]
+        folded |= {id(echo) for echo in echoes}
+        roots[id(root)] = echoes
+    for group in groups:  # a recovery action that no fault explains is a root itself
+        if group.entry == RECOVERY and id(group) not in folded:
+            roots[id(group)] = []
+    return roots
+
+
+def is_echo(group: EventGroup, root: EventGroup, ranks: Ranks) -> bool:
+    """Return whether a group is a consequence of a root.
+
+    It is a known companion, near in time, and no more serious. A lost GPU is no echo.
+    """
+    if group.entry == LOST or not _is_near(group, root):
+        return False
+    if group.entry in (RECOVERY, CLEANUP):
+        return _is_last_word(group, root)
+    if group.first.cause and f"xid:{group.first.cause}" == root.entry:
+        return True
+    if ranks[id(group)] > ranks[id(root)] or _are_programs_apart(group, root, ranks):
+        return False
+    return _is_companion(group, root) and _is_in_reach(group, root)
+
+
+def _is_on_same_gpu(group: EventGroup, root: EventGroup) -> bool:
+    return group.address == root.address and bool(group.address)
+
+
+def _is_last_word(group: EventGroup, root: EventGroup) -> bool:
+    """Return whether a recovery action or a cleanup follows a fault of the same GPU."""
+    follows = group.first.line >= root.first.line
+    return _is_on_same_gpu(group, root) and root.first.kind in ("xid", "nvrm") and follows
+
+
+def _is_companion(group: EventGroup, root: EventGroup) -> bool:
+    """Return whether the catalogue names the group, or the driver comments on its own Xid."""
+    companions = catalogue.entry(root.entry).companions
+    if group.entry in companions or group.first.kind in companions:
+        return True
+    of_driver = group.first.kind in OF_THE_DRIVER and root.first.kind == "xid"
+    return of_driver and _is_on_same_gpu(group, root)
+
+
+def _is_in_reach(group: EventGroup, root: EventGroup) -> bool:
+    """Return whether the group's part can show the root's fault."""
+    if _is_on_same_gpu(group, root) or not group.address or group.first.kind in ELSEWHERE:
+        return True
+    linked = group.first.kind == "sxid" or group.entry in PEERS
+    return root.first.kind == "xid" and linked
+
+
+def _are_programs_apart(group: EventGroup, root: EventGroup, ranks: Ranks) -> bool:
+    """Return whether two faults of programs are of different ones, so that both are reported.
+
+    What a GPU's fault ends has no fault of its own.
+    """
+    pids, root_pids = ({event.pid for event in one.events if event.pid} for one in (group, root))
+    of_program = ranks[id(root)] <= Action.RESTART_APP.rank
+    return of_program and bool(pids and root_pids) and not pids & root_pids
+
+
+def _is_near(group: EventGroup, root: EventGroup) -> bool:
+    """Return whether a line of a group was printed during its root or shortly after.
+
+    Without timestamps any group is near, and the order of lines decides.
+    """
+    ends = (root.first, root.last, group.first, group.last)
+    for times in (
+        [event.at_s for event in ends],
+        [event.wall_s for event in ends],
+    ):
+        begins, stops, first, last = times
+        if begins is not None and stops is not None and first is not None and last is not None:
+            return last >= begins - EARLIER_S and first <= stops + ECHO_S
+    return True
