@@ -85,8 +85,8 @@ class Change:
     rate: tuple[Compared, ...]
     faults: tuple[str, ...]
     faults_left: tuple[str, ...]
-    before: Any
-    after: Any
+    before: Gpu | Port | Disk | Firmware | Host
+    after: Gpu | Port | Disk | Firmware | Host
 
 class ClockReasons:
     application_clocks: bool

@@ -2,7 +2,14 @@
 
 from typing import Any, NamedTuple
 
+from gpuscan.model.fabric import Port
+from gpuscan.model.gpu import Gpu
+from gpuscan.model.host import Host
+from gpuscan.model.storage import Disk, Firmware
 from gpuscan.model.unread import Fact
+
+# what a change compares
+ComparedRecord = Gpu | Port | Disk | Firmware | Host
 
 
 class Compared(NamedTuple):
@@ -59,5 +66,5 @@ class Change(NamedTuple):
     rate: tuple[Compared, ...]
     faults: tuple[str, ...]
     faults_left: tuple[str, ...]
-    before: Fact[Any]
-    after: Fact[Any]
+    before: Fact[ComparedRecord]
+    after: Fact[ComparedRecord]
