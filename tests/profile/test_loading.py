@@ -1,4 +1,4 @@
-"""Profiles: loading, extending, setting, choosing."""
+"""Profiles: loading, extending, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from building import demo_node, lost, was_read
 from program import Call
 
 from gpuscan import profile
@@ -16,30 +15,12 @@ from gpuscan.engine.lens import ProfileLens
 from gpuscan.errors import ProfileError, UsageError
 from gpuscan.files import bundled
 from gpuscan.importers.load import open_recording
-from gpuscan.model import Node
-from gpuscan.model.select import select_gpus
 from gpuscan.profile import yamlfile
 from gpuscan.profile.keys import load_schema
 from gpuscan.recording import save
 
 BUNDLED = Path(bundled("profiles"))
 NAMES = sorted(path.stem for path in BUNDLED.glob("*.yaml"))
-SITE = "/nonexistent/gpuscan"
-
-
-@pytest.fixture(autouse=True)
-def _no_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine's own /etc/gpuscan must not decide the tests."""
-    monkeypatch.setattr("gpuscan.files.SITE", SITE)
-    monkeypatch.delenv("GPUSCAN_CONFIG", raising=False)
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "site"
-    (folder / "profiles").mkdir(parents=True)
-    monkeypatch.setattr("gpuscan.files.SITE", str(folder))
-    return folder
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -56,21 +37,6 @@ def refused(name: str, *settings: str) -> str:
     with pytest.raises((ProfileError, UsageError)) as told:
         profile.load(name, settings)
     return str(told.value)
-
-
-def machine(*device_ids: str, vendor: str = "", product: str = "", board: str = "") -> Node:
-    """Return a node with these GPUs in a machine of that name."""
-    node = demo_node()
-    gpus = tuple(
-        was_read(node.gpus)[0]._replace(address=f"0000:{n:02x}:00.0", device_id=one)
-        for n, one in enumerate(device_ids)
-    )
-    names: dict[str, Any] = {
-        "vendor": vendor or lost(),
-        "product": product or lost(),
-        "board": board or lost(),
-    }
-    return node._replace(gpus=gpus, host=node.host._replace(**names))
 
 
 H100, H200 = "10de:2330", "10de:2335"
@@ -250,154 +216,6 @@ def test_a_profile_that_may_not_be_read(tmp_path: Path) -> None:
     assert refused(path) == f"{path}: Permission denied"
 
 
-@pytest.mark.parametrize(
-    ("setting", "path", "value"),
-    [
-        ("gpu.count=4", ("gpu", "count"), 4),
-        ("gpu.count=null", ("gpu", "count"), None),
-        ("gpu.count=", ("gpu", "count"), None),
-        ("gpu.name=NVIDIA H200", ("gpu", "name"), "NVIDIA H200"),
-        ('gpu.name="5"', ("gpu", "name"), "5"),
-        ("driver.version=>=535.104.05,<590", ("driver", "version"), ">=535.104.05,<590"),
-        ("driver.version=!=550", ("driver", "version"), "!=550"),
-        ("driver.version=<590", ("driver", "version"), "<590"),
-        ("infiniband.rate_gbps=200.5", ("infiniband", "rate_gbps"), 200.5),
-        ("capabilities=[pcie, nvlinks]", ("capabilities",), ["pcie", "nvlinks"]),
-        ("gpu={count: 5}", ("gpu",), {"count": 5}),
-        (
-            "skip.memory.row_remap=being repaired",
-            ("skip", "memory.row_remap"),
-            "being repaired",
-        ),
-        ("skip.pcie.x=too slow = known", ("skip", "pcie.x"), "too slow = known"),
-        ("skip={a.b: because}", ("skip", "a.b"), "because"),
-        ("optional=[xid.a]", ("optional",), ["xid.a"]),
-    ],
-)
-def test_settings(setting: str, path: tuple[str, ...], value: Any) -> None:
-    data: Any = profile.load("h200", [setting]).data
-    for key in path:
-        data = data[key]
-    assert data == value
-
-
-def test_a_setting_leaves_all_else_and_the_last_one_wins() -> None:
-    plain, changed = (
-        profile.load("h200-8x"),
-        profile.load("h200-8x", ["gpu.count=4", "gpu.count=5"]),
-    )
-    assert seen(changed).gpu.count == 5
-    assert {**changed.data, "gpu": {**changed.data["gpu"], "count": 8}} == plain.data
-    assert seen(profile.load("h200-8x")).gpu.count == 8, "the profile itself is not changed"
-
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("gpu.count", "--set gpu.count: write it as KEY=VALUE, as in --set gpu.count=4"),
-        ("=4", "no such key"),
-        ("gpu.conut=4", "--set gpu.conut=4: no such key; did you mean gpu.count"),
-        ("gpus.count=4", "did you mean gpu.count"),
-        ("gpu.count.more=4", "no such key"),
-        ("match.device_ids=[]", "no such key"),
-        ("extends=h100", "no such key"),
-        ("gpu.count=eight", "$.gpu.count: 'eight' is not an integer"),
-        ("gpu.count=-1", "$.gpu.count: -1 is less than the minimum of 0"),
-        ("gpu.count=[4", "not valid YAML"),
-        ("gpu.count=010", "'010' is an unusual number"),
-        ("gpu.pcie_width=3", "$.gpu.pcie_width: 3 is not one of"),
-        ("gpu=4", "$.gpu: 4 is not an object"),
-        ("skip.memory.x=5", "$.skip.memory.x: 5 is not a string"),
-        ("skip.memory.x=broken: yes", "would be read as true or false"),  # a value is YAML
-        ("capabilities=[warp]", "$.capabilities[0]: 'warp' is not one of"),
-        ("driver.version=*", "$.driver.version: '*' does not match"),
-    ],
-)
-def test_settings_that_make_no_sense(setting: str, words: str) -> None:
-    assert words in refused("default", setting)
-    assert refused("default", setting).startswith("--set")
-
-
-def test_choosing_by_machine() -> None:
-    for product, gpus, name in (
-        ("DGXH100", H100, "h100-8x"),
-        ("PowerEdge XE9680", H200, "h200-8x"),
-    ):
-        chosen, why = profile.choose(machine(*[gpus] * 8, vendor="Dell", product=product))
-        assert (chosen.name, chosen.vouches) == (name, True)
-        assert why == f"profile {name} matches this machine"
-
-
-def test_choosing_by_board_and_by_vendor_with_product() -> None:
-    assert (
-        profile.choose(machine(H100, vendor="Dell Inc.", product="x", board="DGXH100"))[0].name
-        == "h100-8x"
-    )
-    joined = machine(H100, vendor="Dell PowerEdge", product="XE9680")
-    assert profile.choose(joined)[0].name == "h100-8x", "vendor and product together"
-    assert profile.choose(machine(H100, vendor="PowerEdge XE9681"))[0].name == "h100"
-
-
-@pytest.mark.parametrize("gpus", [1, 4, 7, 8, 9])
-def test_the_number_of_gpus_never_chooses(gpus: int) -> None:
-    chosen, _ = profile.choose(machine(*[H100] * gpus, vendor="NVIDIA", product="DGXH100"))
-    assert (chosen.name, seen(chosen).gpu.count) == ("h100-8x", 8)
-    chosen, _ = profile.choose(machine(*[H100] * gpus, product="no such machine"))
-    assert chosen.name == "h100"
-
-
-def test_gpus_alone_choose_but_vouch_for_nothing_else() -> None:
-    chosen, why = profile.choose(machine(H200, H200, vendor="Acme", product="Box"))
-    assert (chosen.name, chosen.vouches) == ("h200", False)
-    assert why == "profile h200 matches these GPUs; no profile knows this machine (Acme Box)"
-    unnamed, why = profile.choose(machine(H200))
-    assert (unnamed.name, unnamed.vouches) == ("h200", False)
-    assert (
-        why
-        == "profile h200 matches these GPUs; no profile knows this machine (it gives no DMI names)"
-    )
-
-
-@pytest.mark.parametrize(
-    "gpus", [("10de:ffff",), (H100, H200), ("10de:2342",), ()]
-)  # 2342 is the GH200, whose name has H200 in it
-def test_gpus_that_no_profile_knows(gpus: tuple[str, ...]) -> None:
-    chosen, why = profile.choose(machine(*gpus, product="DGXH100"))
-    assert (chosen.name, chosen.vouches) == ("default", False)
-    assert why.startswith(
-        f"no profile knows {', '.join(sorted(gpus)) or 'a machine without GPUs'}: name one with --profile"
-    )
-
-
-def test_gpus_that_could_not_be_listed_or_named() -> None:
-    unread: Any = lost()
-    chosen, why = profile.choose(demo_node(gpus=unread))
-    assert (chosen.name, chosen.vouches, why) == (
-        "default",
-        False,
-        "no profile chosen: the GPUs could not be listed",
-    )
-    nameless = machine(H200, H200)
-    nameless = nameless._replace(
-        gpus=(was_read(nameless.gpus)[0], was_read(nameless.gpus)[1]._replace(device_id=unread))
-    )
-    chosen, why = profile.choose(nameless)
-    assert (chosen.name, chosen.vouches) == ("default", False)
-    assert why == "no profile knows 10de:2335, a GPU without device id: name one with --profile"
-
-
-def test_two_that_fit_equally_are_said(site: Path) -> None:
-    for name in ("one", "two"):
-        write(
-            site / "profiles",
-            f"{name}.yaml",
-            f'match: {{device_ids: ["{H200}"], machines: ["Acme*"]}}\n',
-        )
-    chosen, why = profile.choose(machine(H200, vendor="Acme"))
-    assert (chosen.name, chosen.vouches) == ("default", False)
-    assert why == "one and two fit equally: name one with --profile"
-
-
 def test_the_site_s_profile_of_a_bundled_name_goes_first(site: Path) -> None:
     write(site / "profiles", "h200.yaml", "extends: h100\ngpu: {count: 77}\n")
     assert seen(profile.load("h200")).gpu.count == 77
@@ -405,121 +223,10 @@ def test_the_site_s_profile_of_a_bundled_name_goes_first(site: Path) -> None:
     assert profile.list_profiles()["h100"] == str(BUNDLED / "h100.yaml")
 
 
-def test_a_pinned_profile_wins(site: Path) -> None:
-    write(site, "config.yaml", "profile: h100\n")
-    chosen, why = profile.choose(machine(H200, product="PowerEdge XE9680"), ["gpu.count=2"])
-    assert (chosen.name, chosen.vouches, seen(chosen).gpu.count) == ("h100", True, 2)
-    assert why == f"profile h100, pinned in {site}/config.yaml"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "config.yaml:1:1: the file is empty"),
-        ("profil: h100\n", "config.yaml:1:1: $.profil: unknown key; did you mean profile?"),
-        ("profile: 5\n", "config.yaml:1:10: $.profile: 5 is not a string"),
-        ("- a\n", "config.yaml:1:1: $: ['a'] is not an object"),
-        ("profile: h101\n", "unknown profile 'h101': did you mean h100"),
-    ],
-)
-def test_mistakes_in_the_site_s_configuration(text: str, words: str, site: Path) -> None:
-    write(site, "config.yaml", text)
-    with pytest.raises(ProfileError) as told:
-        profile.choose(machine(H200))
-    assert words in str(told.value)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others may write")
-def test_a_site_configuration_that_others_may_write_is_refused(site: Path) -> None:
-    path = write(site, "config.yaml", "profile: h100\n")
-    os.chmod(path, 0o666)
-    with pytest.raises(ProfileError, match="chmod go-w"):
-        profile.choose(machine(H200))
-
-
-def test_an_empty_configuration_pins_nothing(site: Path) -> None:
-    write(site, "config.yaml", "{}\n")
-    assert profile.choose(machine(H200))[0].name == "h200"
-
-
-def test_choosing_does_not_parse_profiles_of_other_gpus(site: Path) -> None:
-    write(site / "profiles", "broken.yaml", "match: {device_ids: ['10de:ffff']\n")
-    assert profile.choose(machine(H200))[0].name == "h200", (
-        "one that cannot be parsed does not matter"
-    )
-    write(site / "profiles", "broken2.yaml", f"match: {{device_ids: ['{H200}']\n")
-    with pytest.raises(ProfileError, match=r"broken2\.yaml:2:1: not valid YAML"):
-        profile.choose(machine(H200))
-
-
-def test_a_profile_that_only_speaks_of_a_gpu_does_not_match_it(site: Path) -> None:
-    write(
-        site / "profiles",
-        "talk.yaml",
-        f"description: Not for {H200}.\nmatch: {{device_ids: ['10de:ffff']}}\n",
-    )
-    assert profile.choose(machine(H200))[0].name == "h200"
-
-
 def test_unreadable_site_profiles_are_told(site: Path) -> None:
     (site / "profiles").rmdir()
     write(site, "profiles", "no folder")
     assert "h200" in profile.list_profiles(), "a file in the folder's place is no folder"
-
-
-GPU_NAMES = {
-    "SXM8": "SXM8",
-    "sxm8": "SXM8",
-    "0000:00:07.0": "SXM8",
-    "1654000000002": "SXM8",
-    "1": "SXM8",
-}
-
-
-@pytest.mark.parametrize("name", GPU_NAMES)
-def test_gpus_are_named_by_slot_address_serial_or_index(name: str) -> None:
-    node = select_gpus(demo_node(), [name])
-    assert [gpu.label for gpu in was_read(node.gpus)] == [GPU_NAMES[name]]
-
-
-def test_gpus_are_named_by_uuid_and_keep_their_order() -> None:
-    uuid = was_read(demo_node().gpus)[1].uuid
-    assert [
-        gpu.label
-        for gpu in was_read(select_gpus(demo_node(), ["SXM5", was_read(uuid).upper(), "SXM5"]).gpus)
-    ] == [
-        "SXM8",
-        "SXM5",
-    ]
-
-
-def test_the_incidents_of_other_gpus_go_with_them() -> None:
-    node = demo_node()
-    first = was_read(node.incidents)[:1] or ()
-    assert all(
-        one.address == "0000:00:07.0"
-        for one in was_read(select_gpus(node._replace(incidents=first), ["SXM8"]).incidents)
-    )
-    unread: Any = lost()
-    assert select_gpus(node._replace(incidents=unread), ["SXM8"]).incidents == unread
-
-
-def test_a_name_of_no_gpu_or_of_two_is_refused() -> None:
-    with pytest.raises(UsageError, match="--gpus SXM9: no such GPU; did you mean SXM8 or"):
-        select_gpus(demo_node(), ["SXM9"])
-    with pytest.raises(UsageError, match="--gpus : no such GPU"):
-        select_gpus(demo_node(), [""])
-    node = demo_node()
-    slot1 = node._replace(
-        gpus=(*was_read(node.gpus)[:3], was_read(node.gpus)[3]._replace(physical_slot="1"))
-    )
-    with pytest.raises(
-        UsageError, match=r"--gpus 1: names SXM8 \(0000:00:07.0\) and SXM7 \(0000:00:09.0\)"
-    ):
-        select_gpus(slot1, ["1"])
-    unread: Any = lost()
-    with pytest.raises(UsageError, match=r"could not be listed \(GPU is lost\)"):
-        select_gpus(demo_node(gpus=unread), ["SXM8"])
 
 
 def test_a_profile_speaks_to_check_authors_like_an_object() -> None:
@@ -542,46 +249,6 @@ def test_a_site_profile_may_extend_the_bundled_one_of_its_name(site: Path) -> No
     write(site / "profiles", "h200-8x.yaml", "extends: h200-8x\ngpu:\n  count: 7\n")
     loaded = profile.load("h200-8x")
     assert (seen(loaded).gpu.count, seen(loaded).gpu.device_id) == (7, H200)
-
-
-DELL = {"vendor": "Dell Inc.", "product": "PowerEdge XE9680"}
-
-
-def test_a_site_profile_that_extends_a_bundled_one_is_chosen_where_that_is(site: Path) -> None:
-    """It need not repeat what it matches: under the same name it stands in for it."""
-    assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
-    write(site / "profiles", "h100-8x.yaml", "extends: h100-8x\ngpu:\n  count: 7\n")
-    chosen, why = profile.choose(machine(*[H100] * 8, **DELL))
-    assert (chosen.name, chosen.vouches, seen(chosen).gpu.count) == ("h100-8x", True, 7)
-    assert why == "profile h100-8x matches this machine"
-    assert profile.choose(machine(H200))[0].name == "h200"
-
-
-def test_a_site_profile_of_another_name_says_itself_where_it_fits(site: Path) -> None:
-    """Else adding a variant would make two that fit equally; and words in a description match
-    nothing.
-    """
-    write(
-        site / "profiles",
-        "ours.yaml",
-        "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 7}\n",
-    )
-    assert profile.choose(machine(*[H100] * 8, **DELL))[0].name == "h100-8x"
-    write(
-        site / "profiles",
-        "h100-8x.yaml",
-        "extends: h100-8x\ndescription: 'no match: here'\ngpu: {count: 6}\n",
-    )
-    assert seen(profile.choose(machine(*[H100] * 8, **DELL))[0]).gpu.count == 6
-
-
-def test_a_site_profile_without_a_match_of_its_own_matches_no_more_than_its_parent(
-    site: Path,
-) -> None:
-    write(site / "profiles", "h100-8x.yaml", "extends: h200\ngpu: {count: 6}\n")
-    assert profile.choose(machine(H100, **DELL))[0].name != "h100-8x"
-    write(site / "profiles", "ours.yaml", "gpu: {count: 6}\n")
-    assert profile.choose(machine(H100, **DELL))[0].name != "ours"
 
 
 BROKEN_PLACES = {
