@@ -60,6 +60,13 @@ def try_out(addition: Addition, tree: Path) -> None:
         assert done.returncode == 0, f"$ {command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
 
+@pytest.mark.parametrize("kind", FILES)
+def test_addition(kind: str, tree: Path) -> None:
+    addition = added(kind)
+    assert len(apply_diff(addition.diff, tree)) == FILES[kind]
+    try_out(addition, tree)
+
+
 def test_the_machinery(tree: Path) -> None:
     (addition,) = read_additions(SAMPLE).values()
     assert run_in(tree, addition.commands[0]).returncode == 2
