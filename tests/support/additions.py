@@ -66,8 +66,8 @@ def copy_tree(folder: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "noxfile.py"):
-        shutil.copy(ROOT / name, folder / name)
+    for file in (*ROOT.glob("*.md"), *ROOT.glob("*.py"), *ROOT.glob("*.toml")):
+        shutil.copy(file, folder)
     return folder
 
 
@@ -87,10 +87,10 @@ def apply_diff(diff: str, tree: Path) -> list[str]:
 
 
 def run_in(tree: Path, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of CONTRIBUTING in a tree: `gpuscan …`, `pytest …` or `python …`."""
+    """Run a command of CONTRIBUTING in a tree, with its gpuscan and this Python."""
     program, _, rest = command.partition(" ")
     start = {"gpuscan": "-m gpuscan", "pytest": "-m pytest -q -p no:cacheprovider", "python": ""}
-    line = f'"{sys.executable}" {start[program]} {rest}'
+    line = f'"{sys.executable}" {start[program]} {rest}' if program in start else command
     environment = {
         **os.environ,
         "PYTHONPATH": str(tree),
