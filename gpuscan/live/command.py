@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuscan.live.process import PIPE, REAP_S, Child, start_program
+from gpuscan.live.process import PIPE, REAP_S, SHORTEST_POLL_S, Child, start_program
 
 CHECK_S = 0.2  # between two looks at the clock and at whether the work goes on
 BLOCK = 1 << 16
@@ -95,7 +95,7 @@ class _Output:
 
 def _read_ready(outputs: Collection[_Output], wait_s: float) -> None:
     if not outputs:
-        time.sleep(0.005)  # both pipes are closed: the process is about to end
+        time.sleep(SHORTEST_POLL_S)  # both pipes are closed: the process is about to end
         return
     by_descriptor = {output.descriptor: output for output in outputs}
     poll = select.poll()

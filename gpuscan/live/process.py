@@ -15,7 +15,7 @@ from gpuscan.live.signals import reset_stop_signals
 
 PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, which is not imported at start
 REAP_S = 0.1  # how long a killed child is waited for, so that it does not stay as a zombie
-POLL_S = 0.02
+SHORTEST_POLL_S, LONGEST_POLL_S = 0.001, 0.02
 
 _unreaped: "set[Child]" = set()  # children whose process ids cannot belong to a stranger yet
 
@@ -47,10 +47,12 @@ class Child:
         whether it has ended.
         """
         ends_s = time.monotonic() + limit_s
+        pause_s = SHORTEST_POLL_S
         while not self.has_ended():
             if time.monotonic() >= ends_s or not go_on():
                 return False
-            time.sleep(POLL_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_POLL_S)
         return True
 
     def reap(self, limit_s: float = 0.0) -> int | None:
@@ -69,7 +71,7 @@ class Child:
             elif time.monotonic() >= ends_s:
                 break
             else:
-                time.sleep(0.001)
+                time.sleep(SHORTEST_POLL_S)
         return self.code
 
     def _reaped(self, code: int) -> None:
