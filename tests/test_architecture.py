@@ -43,8 +43,6 @@ ORDER = (
 FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used
 PENDING = {  # still to be untangled
     ("gpuscan.profile.profile", "gpuscan.engine.lens"),
-    ("gpuscan.recording.redaction", "gpuscan.burnin.tools.programs"),
-    ("gpuscan.recording.redaction", "gpuscan.collectors.vpd"),
 }
 
 TOUCHING_MODULES = {"pynvml", "psutil", "subprocess", "ctypes", "multiprocessing"}

@@ -26,6 +26,7 @@ from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
 from gpuscan.importers import unpacking
 from gpuscan.importers.load import open_recording
+from gpuscan.importers.registry import IMPORTERS
 from gpuscan.model import Gpu, is_unread
 from gpuscan.recording import packed, save
 
@@ -463,6 +464,12 @@ def test_a_query_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
     assert report(text(tmp_path, whole)).exit_code == 0
     assert report(text(tmp_path, whole[: whole.rindex("    Persistence")])).exit_code == 3
     assert report(text(tmp_path, whole.replace(": 2", ": 8"))).exit_code == 3
+
+
+def test_the_refusal_lists_everything_that_can_be_read(tmp_path: Path, call: Call) -> None:
+    refused = call("judge", str(text(tmp_path, "The quick brown fox.\n"))).err
+    assert [one.name for one in IMPORTERS if one.reads not in refused] == []
+    assert len({one.name for one in IMPORTERS}) == len(IMPORTERS) - 1, "logs.BARE is a kernel log"
 
 
 REFUSED = {
