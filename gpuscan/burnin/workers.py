@@ -97,7 +97,7 @@ class Worker:
 
 
 def end_all(workers: Sequence[Worker]) -> None:
-    """End workers: with SIGTERM, after GRACE_S by force. One that hangs in the kernel is abandoned."""
+    """End workers: with SIGTERM, after GRACE_S by force; abandon one that hangs in the kernel."""
     process.end_all([worker.child for worker in workers], GRACE_S, DEATH_S)
     for worker in workers:
         worker.ended = worker.ended or process.describe_exit(worker.child.code)

@@ -13,7 +13,7 @@ from gpuscan.engine import hold
 from gpuscan.engine.conclude import Circumstance, conclude, worst_action
 from gpuscan.engine.escalation import escalated, marked
 from gpuscan.engine.lens import FactLog, ProfileLens, look
-from gpuscan.engine.pairs import of_one_end
+from gpuscan.engine.pairs import blame_common_ends
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import incidents_of, parts_of, plain
 from gpuscan.engine.slots import of_the_slot
@@ -65,7 +65,7 @@ def judge(case: Case) -> Report:
         found = _run(case, needs)
     parts, checks = parts_of(case.node), {one.id: one for one in case.checks}
     results = marked(
-        _mark_shared(of_one_end(_explain(found, case, needs), case.node), case), checks, case.node
+        _mark_shared(blame_common_ends(_explain(found, case, needs), case.node), case), checks, case.node
     )
     results = of_the_slot(escalated(results, checks, case.node, parts), case.node.changes)
     conclusion = conclude(results, circumstances=case.circumstances, optional=case.profile.optional)

@@ -108,7 +108,7 @@ def test_the_gpu_in_all_pairs_that_fail_is_blamed() -> None:
     told = report(*pairs("SXM3", **TWICE))
     assert (told.exit_code, blamed(told)) == (40, ["gpu:SXM3"])
     assert all(
-        "SXM3 is in all 14 pairs that fail so" in result.findings[0].message
+        "SXM3 is in all 14 pairs that fail like this" in result.findings[0].message
         for result in failed(told).values()
     )
 

@@ -341,6 +341,35 @@ def test_floors_are_captured_from_a_good_node(machine: Make, tmp_path: Path) -> 
     assert floors["peer_one_way_gbps"] is not None
 
 
+@pytest.mark.parametrize(
+    ("change", "file", "message"),
+    [
+        (
+            {"nvml:nvmlDeviceGetVbiosVersion(0000:00:06.0)": "96.00.74.00.01"},
+            "captured.yaml",
+            "the GPUs differ in vbios",
+        ),
+        (
+            {"nvml:nvmlDeviceGetRemappedRows(0000:00:07.0)": [0, 0, 0, 1]},
+            "captured.yaml",
+            "captured.yaml",
+        ),
+        ({}, "no/captured.yaml", "no/captured.yaml"),
+        ({}, "", "is a folder"),
+    ],
+    ids=["differ", "faulty", "no folder", "a folder"],
+)
+def test_capture_refuses_before_the_gpus_are_loaded(
+    machine: Make, tmp_path: Path, change: dict[str, Any], file: str, message: str
+) -> None:
+    node = machine(patch(load(str(TWO)), change))
+    words = ("profile", "capture", "--level", "quick", "--output", str(tmp_path / file))
+    done = node.plain(*words, limits=LIMITS, env=env())
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err or "does not pass" in done.err
+    assert "level quick" not in done.err
+
+
 def test_after_a_swap_the_gpus_are_loaded(two: Machine, profile: str, tmp_path: Path) -> None:
     words = ("swap", "verify", "--format", "json", "--profile", profile)
     state = ("--state-dir", str(tmp_path / "state"))

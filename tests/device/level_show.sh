@@ -23,7 +23,7 @@ for part in "$@"; do
         echo "SIG$signal after 12 s: exit code $?; $(left); said: $(tail -2 "$OUT/stop.err" | tr '\n' ' ')"
       done ;;
     medium) "$here/level.sh" medium --level medium $fits ;;
-    hang) GPUSCAN_BURNIN_SCALE='{"hbm":{"test":"hang"},"gemm-exact":{"seconds":1},"gemm-stress":{"seconds":1}}' \
+    hang) GPUSCAN="python3 $here/hang.py" \
       "$here/level.sh" hang --level quick $fits --only burnin; left ;;
     floor) "$here/level.sh" floor --level quick $fits --only burnin --set burnin.hbm_copy_gbps=1000000 ;;
     capture) python3 -m gpuscan profile capture --level quick --output "$OUT/captured.yaml" 2> "$OUT/capture.err"

@@ -32,7 +32,7 @@ def pair(gpu: str, to: str, **facts: Any) -> BurnTest:
         "operations": 4096,
         "mismatches": 0,
         "remap_pending": False,
-        "words": (),
+        "first_mismatches": (),
         "error": "",
         "text": "",
         **facts,
@@ -97,7 +97,7 @@ def test_one_gpu_that_all_have_in_common(
     assert {row.address for row in rows} == {GPUS[culprit]}
     assert all(f.culprits == (culprit,) and not f.shared for row in rows for f in row.findings)
     assert all(
-        f"{culprit} is in {number} pairs that fail so" in f.message
+        f"{culprit} is in {number} pairs that fail like this" in f.message
         for row in rows
         for f in row.findings
     )
@@ -130,7 +130,9 @@ def test_where_nothing_tells_the_ends_apart_both_are_named(
     found = report(made, bad, gpus)
     assert blamed(found) == culprits
     assert not any(
-        "pairs that fail so" in f.message for row in failed(found, check) for f in row.findings
+        "pairs that fail like this" in f.message
+        for row in failed(found, check)
+        for f in row.findings
     )
 
 

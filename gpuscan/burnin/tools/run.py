@@ -1,5 +1,5 @@
-"""Runs another program until it ends, reaches its limit or the burn-in ends, and keeps its output as
-a reading.
+"""Runs another program until it ends, reaches its limit or the burn-in ends; its output becomes a
+reading.
 """
 
 import os
