@@ -11,6 +11,6 @@ def sentence(incident: "Incident") -> str:
     by = f", in {', '.join(incident.processes)}" if incident.processes else ""
     because = f"; {incident.because}" if incident.because else ""
     echoes = (
-        f"; with it {', '.join(echo.label for echo in incident.echoes)}" if incident.echoes else ""
+        f"; also {', '.join(echo.label for echo in incident.echoes)}" if incident.echoes else ""
     )
     return f"{incident.when}{by}: {incident.text or incident.name}{because}{echoes}"

@@ -146,7 +146,7 @@ def xid(**changes: Any) -> Incident:
         ({"because": "RST: Yes"}, "at 1 s after boot: at row 5; RST: Yes"),
         (
             {"echoes": (Echo("Xid 45 on SXM8", "xid", 45, "xid:45", SXM8, "", 3),)},
-            "at 1 s after boot: at row 5; with it Xid 45 on SXM8",
+            "at 1 s after boot: at row 5; also Xid 45 on SXM8",
         ),
         (
             {"processes": ("python (pid 5)", "sh (pid 6)")},
