@@ -9,6 +9,7 @@ from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
     impact="capacity",
     same=("observed",),
     aliases=["inventory.card_count"],
+    counts_gpus=True,
 )
 def test_gpu_count(node: Node, profile: Profile) -> None:
     """PCI lists as many GPUs as the profile expects.
@@ -41,6 +42,7 @@ def test_gpu_count(node: Node, profile: Profile) -> None:
     needs="driver.gpu_access",
     impact="capacity",
     aliases=["inventory.counted_alike"],
+    counts_gpus=True,
 )
 def test_gpu_count_match(node: Node) -> None:
     """PCI, the device files and NVML agree on the number of GPUs."""
@@ -162,6 +164,7 @@ def _unique(pairs: list[tuple[Gpu, str]], what: str) -> None:
     impact="capacity",
     same=("observed",),
     aliases=["inventory.every_slot_is_filled"],
+    expects_slots=True,
 )
 def test_slots(node: Node, profile: Profile) -> None:
     """Every slot that the profile names holds a GPU that responds.

@@ -17,7 +17,8 @@ from paths import RECORDINGS, ROOT
 
 from gpuscan import collectors, profile
 from gpuscan.engine import suite
-from gpuscan.engine.verdict import Case, judge
+from gpuscan.engine.case import Case
+from gpuscan.engine.stages import judge
 from gpuscan.files import bundled
 from gpuscan.importers.load import open_recording
 

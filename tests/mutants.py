@@ -32,7 +32,10 @@ CHECKS = (
 TESTS = {
     "gpuscan/model/outcome.py": ("model/test_outcome.py", "engine/test_conclude.py"),
     "gpuscan/engine/conclude.py": ("engine/test_conclude.py",),
-    "gpuscan/engine/verdict.py": ("engine/test_verdict.py", "engine/test_suite.py"),
+    **{
+        f"gpuscan/engine/{name}.py": ("engine/test_verdict.py", "engine/test_suite.py")
+        for name in ("examine", "status", "explain", "shared", "blind_spots")
+    },
     "gpuscan/engine/lens.py": ("engine/test_lens.py", "engine/test_verdict.py"),
     "gpuscan/engine/suite.py": ("engine/test_suite.py", "engine/test_verdict.py"),
     **{f"checks/{path.name}": CHECKS for path in sorted((ROOT / "checks").glob("test_*.py"))},

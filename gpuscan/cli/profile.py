@@ -163,7 +163,8 @@ def _good_node(name: str, recording: "Recording") -> "Node":
     from gpuscan import collectors
     from gpuscan import profile as profiles
     from gpuscan.engine import judging
-    from gpuscan.engine.verdict import Case, judge
+    from gpuscan.engine.case import Case
+    from gpuscan.engine.stages import judge
     from gpuscan.model.outcome import Status
 
     node = collectors.node(recording)

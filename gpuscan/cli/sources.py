@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuscan.cli.options import Options
 from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
-from gpuscan.engine import judging
+from gpuscan.engine import judging, suite
 from gpuscan.engine.report import Report
 from gpuscan.importers.load import open_recording
 from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
@@ -86,11 +86,10 @@ def swap_verification(swap: "SwapOptions") -> Source:
             return session.prove(session.need_store(store), recording, plan, swap)
 
         judgement = _scan_until_settled(plan, options, load, prove)
-        return judgement._replace(
-            report=session.release(
-                session.need_store(judgement.store), judgement.report, judgement.recording, swap
-            )
-        )
+        store = session.need_store(judgement.store)
+        renamed = suite.aliases(plan.checks)
+        report = session.release(store, judgement.report, judgement.recording, swap, renamed)
+        return judgement._replace(report=report)
 
     return judge
 

@@ -122,6 +122,8 @@ def _make_test(row: BurnInReading, gpus: Mapping[str, Gpu], recording: Recording
     label = label if label and kind != "nccl" else NODE
     place: dict[str, Any] = {
         "label": f"{label} {row.name}{f' {to}' if to else ''}",
+        "name": row.name,
+        "part": "",
         "address": "" if kind == "nccl" else row.address,
         "kind": kind,
         "gpu": label,

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuscan.model.outcome import Finding, Result
+from gpuscan.model.subject import NODE
 
 Parts = Sequence[dict[str, Any]]
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
@@ -38,11 +39,9 @@ def blamed(
             _target(part or {}, f"gpu:{name}")
             for part, name in zip(named, finding.culprits, strict=True)
         ]
-    kind, _, name = result.subject.partition(":")
-    if result.subject == "node" or (
-        kind == "test" and not result.address
-    ):  # a test of all GPUs at once is the node's
-        return []
+    kind, name = result.about.kind, result.about.label
+    if kind == NODE.kind or (kind == "test" and not result.address):
+        return []  # a test of all GPUs at once is the node's
     part = (
         _part(parts, "address", result.address)
         if kind in ("incident", "change", "test")

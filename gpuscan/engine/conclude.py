@@ -17,6 +17,7 @@ from gpuscan.model.outcome import (
     HARMLESS,
     Action,
     Result,
+    SkipReason,
     Status,
     exit_code,
 )
@@ -93,7 +94,7 @@ def _is_complete(
 
 def _hides_a_gap(result: Result) -> bool:
     """Return whether an explained result lacked a fact: no finding of its own, yet not read."""
-    return result.reason.startswith("explained") and any(
+    return result.skip_reason is SkipReason.EXPLAINED and any(
         unread.kind not in HARMLESS for _, unread in result.unread
     )
 

@@ -3,11 +3,13 @@ the next step.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuscan import catalogue
 from gpuscan.engine.blame import Parts, blamed
+from gpuscan.engine.case import Case
+from gpuscan.engine.reported import parts_of
 from gpuscan.engine.suite import Check
 from gpuscan.model import Fault, Node, Past, is_unread, read_or
 from gpuscan.model.outcome import WORK, Action, Finding, Result, Status
@@ -16,58 +18,46 @@ DAY_S = 86400.0
 MOST_BACK_DAYS = 90.0  # no window is longer: what is older is for people to look at
 
 
-def marked(
-    results: Sequence[Result], checks: Mapping[str, Check], node: Node
-) -> tuple[Result, ...]:
-    """Note on each failure what tells it from other faults of its check, for those who will
-    compare with it.
-    """
-    return tuple(
-        _each(
-            result,
-            lambda finding, one=result: finding._replace(same=_same(one, finding, checks, node)),
-        )
-        for result in results
-    )
+def tag_faults(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Note on each failure what tells it from other faults of its check, for later runs."""
+    checks = {one.id: one for one in case.checks}
+
+    def tag(result: Result, finding: Finding) -> Finding:
+        return finding._replace(same=_same(result, finding, checks[result.check], case.node))
+
+    return tuple(_change_failures(result, tag) for result in results)
 
 
-def escalated(
-    results: Sequence[Result], checks: Mapping[str, Check], node: Node, parts: Parts
-) -> tuple[Result, ...]:
-    """Return the results with every failure that the past makes heavier moved up its ladder;
-    nothing is ever lowered.
+def escalate(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Raise the action of every failure that is back after its action was carried out.
+
+    No action is lowered.
     """
-    past = node.past
+    past = case.node.past
     if is_unread(past):
-        return tuple(results)
-    booted = node.host.boot_id
-    boot_id = read_or(booted, "")
-    return tuple(
-        _each(
-            result,
-            lambda finding, one=result: _raised(
-                one, finding, checks[one.check], past, parts, boot_id
-            ),
-        )
-        for result in results
-    )
+        return results
+    checks = {one.id: one for one in case.checks}
+    parts = parts_of(case.node)
+    boot_id = read_or(case.node.host.boot_id, "")
+
+    def raise_action(result: Result, finding: Finding) -> Finding:
+        return _raised(result, finding, checks[result.check], past, parts, boot_id)
+
+    return tuple(_change_failures(result, raise_action) for result in results)
 
 
-def _each(result: Result, change: Any) -> Result:
+def _change_failures(result: Result, change: Callable[[Result, Finding], Finding]) -> Result:
     if result.status is not Status.FAIL:
         return result
-    changed = (
-        change(finding) if finding.severity is Status.FAIL else finding
+    findings = tuple(
+        change(result, finding) if finding.severity is Status.FAIL else finding
         for finding in result.findings
     )
-    return result._replace(findings=tuple(changed))
+    return result._replace(findings=findings)
 
 
-def _same(result: Result, finding: Finding, checks: Mapping[str, Check], node: Node) -> str:
-    """Return the values that make it this fault, as JSON: of an incident its code, else what the
-    check's mark names.
-    """
-    one = checks[result.check]
+def _same(result: Result, finding: Finding, one: Check, node: Node) -> str:
+    """Return the values that make it this fault, as JSON: those that the check's mark names."""
     values = {
         name: finding.observed if name == "observed" else _fact(one, result, node, name)
         for name in one.mark.same
@@ -77,9 +67,7 @@ def _same(result: Result, finding: Finding, checks: Mapping[str, Check], node: N
 
 def _fact(one: Check, result: Result, node: Node, name: str) -> Any:
     records = [node] if one.subject == "node" else getattr(node, f"{one.subject}s")
-    record: Any = next(
-        (r for r in records if f"{one.subject}:{getattr(r, 'label', '')}" == result.subject), node
-    )
+    record: Any = next((r for r in records if getattr(r, "label", "") == result.about.label), node)
     for word in name.split("."):
         record = record if is_unread(record) else getattr(record, word)
     return read_or(record, None)
@@ -124,9 +112,7 @@ def _ladder(result: Result, finding: Finding, one: Check) -> tuple[tuple[Action,
     check's.
     """
     if one.subject == "incident" and isinstance(finding.observed, int):
-        entry = catalogue.entry(
-            f"{result.subject.partition(':')[2].split(' ')[0].lower()}:{finding.observed}"
-        )
+        entry = catalogue.entry(result.about.entry)
         ladder = one.mark.ladder if entry.ladder is None else entry.ladder
         return ladder, entry.window_days or one.mark.window_days
     return one.mark.ladder, one.mark.window_days

@@ -1,30 +1,91 @@
-"""A hold: a verdict of 20 or more stays on the parts that caused it, until something better than a
-reboot lifts it.
+"""A hold: a verdict of 20 or more stays on the parts that caused it until it is lifted.
+
+A reboot alone lifts nothing. A passing run lifts what is below 40; a proven swap, another part in
+the slot or a person (`gpuscan clear`) lifts the rest.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, blamed
-from gpuscan.engine.conclude import Conclusion
+from gpuscan.engine.case import HOLD_CHECK, Case
+from gpuscan.engine.conclude import Conclusion, conclude
+from gpuscan.engine.reported import parts_of
 from gpuscan.model import Held, Node, is_unread, read_or
-from gpuscan.model.outcome import ACTIONS, FAILED, HARMLESS, LEVELS, Action, Finding, Result, Status
+from gpuscan.model.outcome import (
+    ACTIONS,
+    FAILED,
+    HARMLESS,
+    LEVELS,
+    Action,
+    Finding,
+    Result,
+    SkipReason,
+    Status,
+)
+from gpuscan.model.subject import NODE, parse_subject
 
-CHECK = "history.hold"
+CHECK = HOLD_CHECK
 SWAP = "swap.begin"
 TITLE = "No hold that an earlier run set stands."
 HARDWARE = 40
+GPU = "gpu"
+TRAY = "tray"
+ReasonKey = tuple[str, str, str]
+
+
+def apply_holds(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Add the hold that still stands as failures of `history.hold`, one a part."""
+    return results + results_of(_standing(case, results), results, case.node)
+
+
+def hold_after(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
+    """Return the hold that a run leaves: what stands of the old one, and what the run found."""
+    if is_unread(case.node.past):
+        return ()
+    own = tuple(one for one in results if one.check != CHECK)
+    reasons = {key_of(one): one for one in _standing(case, own)}
+    for new in _new_reasons(own, case):
+        old = reasons.get(key_of(new))
+        reasons[key_of(new)] = _join(old, new) if old else new
+    return tuple(sorted(reasons.values(), key=lambda one: (-one.code, one.since_s)))
+
+
+def key_of(held: Held) -> ReasonKey:
+    """Return what tells one reason of a hold from another: check, part and serial."""
+    return held.check, held.subject, held.serial
+
+
+def _join(old: Held, new: Held) -> Held:
+    level = max(old.level, new.level, key=LEVELS.index)
+    heavier = new if new.code >= old.code else old
+    return heavier._replace(since_s=old.since_s, level=level)
+
+
+def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
+    """Return the reasons that a run does not lift; one that does not pass lifts none."""
+    past = case.node.past
+    if is_unread(past):
+        return ()
+    optional = case.profile.optional
+    conclusion = conclude(results, circumstances=case.circumstances, optional=optional)
+    if not proves_health(conclusion, case.run):
+        return past.held
+    return tuple(one for one in past.held if not _lifts(one, case.node, results, case.run))
 
 
 def lifted_by(code: int, level: str) -> str:
-    """Return what lifts a reason of a hold, in words.
+    """Return the sentence on what lifts a reason of a hold.
 
     >>> lifted_by(20, "quick")
     'a passing run of full scope at level quick or above lifts it, or gpuscan clear --reason'
     """
     if code >= HARDWARE:
-        return "gpuscan swap verify lifts it, a passing run without this part, or gpuscan clear --reason"
+        return (
+            "gpuscan swap verify lifts it, a passing run without this part, "
+            "or gpuscan clear --reason"
+        )
     at = (
         ""
         if level == LEVELS[0]
@@ -38,22 +99,8 @@ def proves_health(conclusion: Conclusion, run: Mapping[str, Any]) -> bool:
     return conclusion.exit_code == 0 and conclusion.complete and not run.get("limited_to")
 
 
-def standing(
-    node: Node, results: tuple[Result, ...], run: Mapping[str, Any], conclusion: Conclusion
-) -> tuple[Held, ...]:
-    """Return the reasons of the hold that this run does not lift; pure. A run that does not pass
-    lifts none.
-    """
-    if is_unread(node.past):
-        return ()
-    passed = proves_health(conclusion, run)
-    return tuple(
-        held for held in node.past.held if not (passed and _lifts(held, node, results, run))
-    )
-
-
 def _lifts(held: Held, node: Node, results: Sequence[Result], run: Mapping[str, Any]) -> bool:
-    """Tell whether a passing run of full scope lifts one reason."""
+    """Return whether a passing run of full scope lifts one reason."""
     if held.code >= HARDWARE:
         return _is_gone(held, node)
     if held.code < FAILED:
@@ -61,9 +108,7 @@ def _lifts(held: Held, node: Node, results: Sequence[Result], run: Mapping[str, 
     if LEVELS.index(_level(run)) < LEVELS.index(held.level):
         return False
     mine = [result for result in results if result.check == held.check]
-    silent = all(
-        result.subject == "node" and result.reason.startswith("what is left") for result in mine
-    )
+    silent = all(result.skip_reason is SkipReason.SILENT_LOG for result in mine)
     if mine and silent:  # the log's beginning is gone: that proves something only of another boot
         return not is_unread(node.host.boot_id) and node.host.boot_id != held.boot_id
     return any(result.status in (Status.PASS, Status.WARN) for result in mine)
@@ -74,13 +119,11 @@ def _level(run: Mapping[str, Any]) -> str:
 
 
 def _is_gone(held: Held, node: Node) -> bool:
-    """Tell whether the held part is no longer in the node: it has a serial, all that are in have
-    one, and none is it.
-    """
+    """Return whether the held GPU left the node: all serials are known, and none is its own."""
     serials = [gpu.serial for gpu in node.gpus] if not is_unread(node.gpus) else [node.gpus]
     return (
         bool(held.serial)
-        and held.subject.startswith("gpu:")
+        and parse_subject(held.subject).kind == GPU
         and not any(is_unread(s) or s == held.serial for s in serials)
     )
 
@@ -92,44 +135,44 @@ def beside_swap(
     results: Sequence[Result],
     run: Mapping[str, Any],
 ) -> tuple[Held, ...]:
-    """Return the reasons that a proven swap of the *changed* parts (`gpu:SXM1`) does not lift:
-    those of parts that stayed in.
+    """Return the reasons that a proven swap does not lift: those of parts that stayed in.
 
-    What a passing run lifts this one lifts, too. What the whole node is held for may have been any
-    part, this one as well.
+    *changed* are subjects (`gpu:SXM1`). The swap lifts all that a passing run lifts. A reason on
+    the whole node may have been any part, so it goes as well.
     """
-    words = set(changed)
+    swapped = set(changed)
     begun = [one for one in held if one.check == SWAP]
     known = {mark for one in begun for mark in (one.subject, one.address, one.serial) if mark}
     others = [one for one in held if one not in begun and one.code >= FAILED]
-    kept = [one for one in others if not ({one.subject, one.address, one.serial} & (known | words))]
+    kept = [
+        one for one in others if not ({one.subject, one.address, one.serial} & (known | swapped))
+    ]
     return tuple(
         one
         for one in kept
-        if not (_is_changed(one, words, node) or _lifts(one, node, results, run))
+        if not (_is_changed(one, swapped, node) or _lifts(one, node, results, run))
     )
 
 
-def _is_changed(held: Held, words: Iterable[str], node: Node) -> bool:
-    """Tell whether a reason may have gone with the changed parts: a GPU with its serial or tray,
-    a port with any but a GPU.
+def _is_changed(held: Held, swapped: Iterable[str], node: Node) -> bool:
+    """Return whether a reason may have gone with the swapped parts.
+
+    A GPU goes with its serial or its tray, a port with any part but a GPU.
     """
-    kinds = {word.partition(":")[0] for word in words}
-    if held.subject.startswith("gpu:"):
-        return "tray" in kinds or _is_gone(held, node)
-    return held.code >= HARDWARE and (held.subject == "node" or bool(kinds - {"gpu"}))
+    kinds = {parse_subject(one).kind for one in swapped}
+    about = parse_subject(held.subject)
+    if about.kind == GPU:
+        return TRAY in kinds or _is_gone(held, node)
+    return held.code >= HARDWARE and (about == NODE or bool(kinds - {GPU}))
 
 
 def results_of(held: Sequence[Held], results: tuple[Result, ...], node: Node) -> tuple[Result, ...]:
-    """Return the standing hold as results, one a part; none where the run itself found as much or
-    worse.
-    """
+    """Return a standing hold as results, one a part; none if the run found as bad or worse."""
     if is_unread(node.past) and node.past.kind not in HARMLESS:
         return (
             Result(
                 CHECK,
-                "node",
-                None,
+                NODE,
                 Status.UNKNOWN,
                 TITLE,
                 node.past.text,
@@ -163,49 +206,31 @@ def _result(subject: str, held: Sequence[Held]) -> Result:
         )
         for one in held
     )
-    return Result(CHECK, subject, held[0].address or None, Status.FAIL, TITLE, findings=findings)
+    about = parse_subject(subject)._replace(address=held[0].address or None)
+    return Result(CHECK, about, Status.FAIL, TITLE, findings=findings)
 
 
 def _message(held: Held) -> str:
     serial = f", serial {held.serial}" if held.serial else ""
-    return f"held since {format_moment(held.since_s)} ({held.check}{serial}): {held.message}; {lifted_by(held.code, held.level)}"
+    since = format_moment(held.since_s)
+    lift = lifted_by(held.code, held.level)
+    return f"held since {since} ({held.check}{serial}): {held.message}; {lift}"
 
 
-def after(
-    held: Sequence[Held],
-    results: Sequence[Result],
-    parts: Parts,
-    run: Mapping[str, Any],
-    node: Node,
-) -> tuple[Held, ...]:
-    """Return the hold that a run leaves behind: what stands of the old one, and what it found
-    itself.
-    """
-    if is_unread(node.past):
-        return ()
-    reasons = {(one.check, one.subject, one.serial): one for one in held}
-    for new in _own(results, parts, run, node):
-        key = (new.check, new.subject, new.serial)
-        old = reasons.get(key)
-        if old is not None:
-            level = max(old.level, new.level, key=LEVELS.index)
-            new = (new if new.code >= old.code else old)._replace(since_s=old.since_s, level=level)
-        reasons[key] = new
-    return tuple(sorted(reasons.values(), key=lambda one: (-one.code, one.since_s)))
-
-
-def _own(
-    results: Sequence[Result], parts: Parts, run: Mapping[str, Any], node: Node
-) -> Iterable[Held]:
+def _new_reasons(results: Sequence[Result], case: Case) -> Iterator[Held]:
+    parts = parts_of(case.node)
     for result in results:
-        for finding in result.findings if result.check != CHECK else ():
+        for finding in result.findings:
             if _fails(result, finding):
-                targets = blamed(result, finding, parts) or [Target("node", None, None, None)]
-                proof = {**run, "level": max(finding.level, _level(run), key=LEVELS.index)}
-                yield from (
-                    reason(target, result.check, finding.message, finding.action, proof, node)
-                    for target in targets
-                )
+                yield from _reasons_of(result, finding, parts, case)
+
+
+def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> Iterator[Held]:
+    targets = blamed(result, finding, parts) or [Target(str(NODE), None, None, None)]
+    proof = {**case.run, "level": max(finding.level, _level(case.run), key=LEVELS.index)}
+    for target in targets:
+        message, action = finding.message, finding.action
+        yield reason(target, result.check, message, action, proof, case.node)
 
 
 def reason(
@@ -217,7 +242,7 @@ def reason(
         action=action.value,
         check=check,
         subject=target.subject,
-        slot=target.subject.partition(":")[2],
+        slot=parse_subject(target.subject).label,
         address=target.address or "",
         serial=target.serial or "",
         message=message,
@@ -229,8 +254,9 @@ def reason(
 
 
 def summary(held: Sequence[Held]) -> dict[str, Any] | None:
-    """Return a hold as last.json and reports have it: the heaviest code, since when, and each
-    reason; None without one.
+    """Return a hold as last.json and reports have it, None without one.
+
+    Keys: code (the heaviest), verdict, since (Unix time), reasons.
     """
     if not held:
         return None

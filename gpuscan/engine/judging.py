@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from gpuscan import __version__, collectors, profile
 from gpuscan.engine import suite
+from gpuscan.engine.case import Case
 from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.measurements import measured
 from gpuscan.engine.report import Report
-from gpuscan.engine.verdict import Case, judge
+from gpuscan.engine.stages import judge
 from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.files import bundled
 from gpuscan.model import Node, is_unread, read_or
@@ -22,8 +23,6 @@ from gpuscan.recording import Recording
 
 AUTO = "auto"
 WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all GPUs
-COUNTING = ("inventory.gpu_count", "inventory.gpu_count_match")
-SLOTS = "inventory.slots"
 MOST_NAMED = 5
 GPUS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
@@ -119,10 +118,10 @@ def judged(
         refuse_unknown_checks(chosen, plan.checks)
     notes = [note, *collectors.notes(recording)]
     if recording.meta.imported is not None:
-        chosen = _of_a_part(recording, node, chosen)
+        chosen = _of_a_part(recording, node, chosen, plan)
         notes += _on_import(recording)
     if plan.want.gpus:
-        node, chosen, told = _restricted(node, chosen, plan.want.gpus)
+        node, chosen, told = _restricted(node, chosen, plan)
         notes.append(told)
     if recording.meta.synthetic:
         notes.append("this recording is synthetic")
@@ -143,7 +142,9 @@ def judged(
     return report
 
 
-def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> profile.Profile:
+def _of_a_part(
+    recording: Recording, node: Node, chosen: profile.Profile, plan: Plan
+) -> profile.Profile:
     """Leave out what counts GPUs where an input does not list them all: a GPU that it does not
     speak of is not missing.
     """
@@ -152,7 +153,8 @@ def _of_a_part(recording: Recording, node: Node, chosen: profile.Profile) -> pro
     )  # address or index
     if any(key in recording for key in WHOLE) and len(known_by) < 2:
         return chosen
-    absent = dict.fromkeys((*COUNTING, SLOTS), "this input does not list every GPU")
+    counting = [one.id for one in plan.checks if one.mark.counts_gpus or one.mark.expects_slots]
+    absent = dict.fromkeys(counting, "this input does not list every GPU")
     return chosen._replace(data={**chosen.data, "skip": {**chosen.data["skip"], **absent}})
 
 
@@ -247,7 +249,9 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
         return plan.named, f"profile {plan.named.name}"
     own = recording.meta.profile
     if recording.meta.expectations is not None:
-        kept = profile.parse_recorded(str(own or ""), recording.meta.expectations, plan.want.settings)
+        kept = profile.parse_recorded(
+            str(own or ""), recording.meta.expectations, plan.want.settings
+        )
         vouches = recording.meta.vouches is not False
         return kept._replace(vouches=vouches), f"profile {own}, kept in the recording"
     if own:
@@ -266,13 +270,14 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
 
 
 def _restricted(
-    node: Node, chosen: profile.Profile, gpus: str
+    node: Node, chosen: profile.Profile, plan: Plan
 ) -> tuple[Node, profile.Profile, str]:
     total = len(read_or(node.gpus, ()))
-    node = select_gpus(node, gpus_named(gpus))
+    node = select_gpus(node, gpus_named(plan.want.gpus))
+    counting = [one.id for one in plan.checks if one.mark.counts_gpus]
     data = {
         **chosen.data,
-        "skip": {**chosen.data["skip"], **dict.fromkeys(COUNTING, "--gpus leaves GPUs out")},
+        "skip": {**chosen.data["skip"], **dict.fromkeys(counting, "--gpus leaves GPUs out")},
     }
     return (
         node,

@@ -97,19 +97,13 @@ def _burnt(test: BurnTest) -> Iterator[dict[str, Any]]:
     of: dict[str, Any] = {
         "subject": f"test:{test.label}",
         "address": test.address,
-        "test": _name(test),
+        "test": f"{test.name} {test.part}".rstrip(),
         "card": test.gpu,
     }
     of |= {"to": test.to} if test.to else {}
     for name, value, unit in _numbers(test):
         if not is_unread(value):
             yield {"name": f"{BURNIN}{name}", "value": value, "unit": unit, **of}
-
-
-def _name(test: BurnTest) -> str:
-    """Return the test's own name: what is left of its label without the GPUs."""
-    name = test.label.removeprefix(f"{test.gpu} ")
-    return name.removesuffix(f" {test.to}") if test.to else name
 
 
 def _numbers(test: BurnTest) -> Iterator[tuple[str, Any, str]]:

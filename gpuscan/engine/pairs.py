@@ -1,41 +1,42 @@
-"""Tests between two GPUs: where the failing pairs have one GPU in common, that GPU is blamed, and
-not those at the other ends.
-"""
+"""Tests between two GPUs: failures with one GPU in common are blamed on that GPU."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from gpuscan.model import Node, is_unread
+from gpuscan.engine.case import Case
+from gpuscan.model import is_unread, read_or
 from gpuscan.model.outcome import Result, Status
 
 Pair = tuple[str, str]
 
 
-def blame_common_ends(results: Sequence[Result], node: Node) -> list[Result]:
-    """Return the results, with each failure between two GPUs blamed on the one that explains the
-    other failures as well.
-    """
-    tests = () if is_unread(node.tests) else node.tests
-    pairs = {f"test:{test.label}": (test.gpu, test.to) for test in tests if test.to}
-    if not pairs or is_unread(node.gpus):
-        return list(results)
-    addresses = {gpu.label: gpu.address for gpu in node.gpus}
-    tested = Counter(gpu for pair in pairs.values() for gpu in pair)
+def blame_common_end(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Blame each failure between two GPUs on the one that explains the other failures, if any."""
+    gpus = case.node.gpus
+    pairs = [(test.gpu, test.to) for test in read_or(case.node.tests, ()) if test.to]
+    if not pairs or is_unread(gpus):
+        return results
+    addresses = {gpu.label: gpu.address for gpu in gpus}
+    tested = Counter(gpu for pair in pairs for gpu in pair)
     failing: dict[str, list[Pair]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.subject in pairs:
-            failing.setdefault(result.check, []).append(pairs[result.subject])
+        if _is_failed_pair(result):
+            failing.setdefault(result.check, []).append(_pair(result))
     suspects = {check: _find_suspects(failed, tested) for check, failed in failing.items()}
-    blamed = []
-    for result in results:
-        ends = suspects.get(result.check, set()) & set(pairs.get(result.subject, ()))
-        if result.status is Status.FAIL and len(ends) == 1:
-            (gpu,) = ends
-            share = _describe_share(gpu, failing[result.check])
-            blamed.append(_blame(result, gpu, addresses.get(gpu), share))
-        else:
-            blamed.append(result)
-    return blamed
+    return tuple(
+        _blame(result, suspects[result.check], failing[result.check], addresses)
+        if _is_failed_pair(result)
+        else result
+        for result in results
+    )
+
+
+def _is_failed_pair(result: Result) -> bool:
+    return result.status is Status.FAIL and bool(result.about.peer)
+
+
+def _pair(result: Result) -> Pair:
+    return result.about.gpu, result.about.peer
 
 
 def _find_suspects(failing: Sequence[Pair], tested: Counter[str]) -> set[str]:
@@ -53,9 +54,17 @@ def _describe_share(gpu: str, failing: Sequence[Pair]) -> str:
     return f"{number} {len(failing)} pairs that fail like this"
 
 
-def _blame(result: Result, gpu: str, address: str | None, share: str) -> Result:
-    findings = (
+def _blame(
+    result: Result, suspects: set[str], failing: Sequence[Pair], addresses: dict[str, str]
+) -> Result:
+    ends = suspects & set(_pair(result))
+    if len(ends) != 1:
+        return result
+    (gpu,) = ends
+    share = _describe_share(gpu, failing)
+    findings = tuple(
         finding._replace(culprits=(gpu,), message=f"{finding.message}; {gpu} is in {share}")
         for finding in result.findings
     )
-    return result._replace(address=address or result.address, findings=tuple(findings))
+    about = result.about._replace(address=addresses.get(gpu) or result.address)
+    return result._replace(about=about, findings=findings)

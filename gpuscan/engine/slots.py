@@ -2,11 +2,12 @@
 part's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuscan.engine.case import Case
 from gpuscan.engine.report import Report
-from gpuscan.model import Change
+from gpuscan.model import read_or
 from gpuscan.model.outcome import Action, Finding, Result, Status
 
 SETTINGS = (Action.FIX_CONFIG,)  # what the work on a node leaves behind is no fault of its parts
@@ -19,11 +20,12 @@ class _Place(NamedTuple):
 
 
 def fault_name(result: Result) -> str:
-    """Return what makes two failures one fault: the check, and of an incident what was logged (Xid
-    48 is not Xid 79).
+    """Return what makes two failures one fault: the check, and of an incident its entry.
+
+    Xid 48 is not Xid 79: `xid.fatal, xid:48`.
     """
-    logged = result.subject.startswith("incident:")
-    return f"{result.check}, {result.subject[9:].partition(' on ')[0]}" if logged else result.check
+    entry = result.about.entry
+    return f"{result.check}, {entry}" if entry else result.check
 
 
 def faults(report: Report) -> dict[str, tuple[str, ...]]:
@@ -42,26 +44,20 @@ def faults(report: Report) -> dict[str, tuple[str, ...]]:
     return {address: tuple(names) for address, names in found.items()}
 
 
-def of_the_slot(results: tuple[Result, ...], changes: Iterable[Change]) -> tuple[Result, ...]:
-    """Where a new part shows the fault of the one before it, no part is to be replaced once more:
-    the slot is to be looked at.
-    """
+def blame_slot(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Ask for an inspection of the slot where a new part shows the fault of the one before it."""
     stayed = {
         _Place(change.address, fault)
-        for change in changes
+        for change in read_or(case.node.changes, ())
         if change.new is True
         for fault in change.faults_left
     }
-    if not stayed:
-        return results
     return tuple(
-        _lowered(r) if r.address and _Place(r.address, fault_name(r)) in stayed else r
-        for r in results
+        one._replace(findings=_inspected(one.findings))
+        if one.address and _Place(one.address, fault_name(one)) in stayed
+        else one
+        for one in results
     )
-
-
-def _lowered(result: Result) -> Result:
-    return result._replace(findings=_inspected(result.findings))
 
 
 def _inspected(findings: Sequence[Finding]) -> tuple[Finding, ...]:

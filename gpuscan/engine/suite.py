@@ -45,6 +45,8 @@ class Mark(NamedTuple):
     same: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     imported: bool = False
+    counts_gpus: bool = False
+    expects_slots: bool = False
 
 
 class Check(NamedTuple):
@@ -86,26 +88,46 @@ def check(
     same: Sequence[str] = (),
     kinds: Sequence[str] = (),
     imported: bool = False,
+    counts_gpus: bool = False,
+    expects_slots: bool = False,
 ) -> Callable[[F], F]:
     """Mark a function as a check.
 
-    *action* is what fixes a failure; *source* who says so; *needs* the checks whose failure
-    explains this one's; *urgency* `now` or `next-idle`; *shared* False for a GPU's own flag, which
-    no shared cause can set; *jobs* True for what running jobs cause, which only warns on a busy
-    node; *kinds* which changes (gpu, nic, cable, disk, firmware, node), incidents (xid, sxid, nvrm,
-    host) or tests of a burn-in it looks at; all where it names none; *imported* True for what only
-    another tool's output tells and no scan asks for. *ladder* is climbed by one step where the same
-    fault is back, within *window_days*, after its action was carried out; it is the same one where
-    the facts of *same* (or `observed`) are, too.
-    """
-    wanted = (needs,) if isinstance(needs, str) else tuple(needs)
+    *action* is what fixes a failure, *source* who says so. *needs* are the checks whose failure
+    explains this one's. *urgency* is `now` or `next-idle`. *shared* is False for a GPU's own flag,
+    which no shared cause can set. *jobs* marks what running jobs cause: it only warns on a busy
+    node. *kinds* are the changes (gpu, nic, cable, disk, firmware, node), incidents (xid, sxid,
+    nvrm, host) or tests of a burn-in that it looks at, default all. *imported* marks what only
+    another tool's output reports. *counts_gpus* and *expects_slots* mark checks that compare the
+    number of GPUs, or the slots that hold one, with what should be there: the first are skipped
+    where some GPUs were left out, both where the input need not list every GPU.
 
-    def mark(function: F) -> F:
-        names = tuple(aliases), tuple(ladder), window_days, tuple(same), tuple(kinds), imported
-        function.__gpuscan__ = Mark(action, source, wanted, urgency, impact, shared, jobs, *names)  # type: ignore[attr-defined]
+    A fault that is back within *window_days* after its action was carried out climbs *ladder* by
+    one step. It is the same fault if the facts of *same* (or `observed`) are the same.
+    """
+    mark = Mark(
+        action=action,
+        source=source,
+        needs=(needs,) if isinstance(needs, str) else tuple(needs),
+        urgency=urgency,
+        impact=impact,
+        shared=shared,
+        jobs=jobs,
+        aliases=tuple(aliases),
+        ladder=tuple(ladder),
+        window_days=window_days,
+        same=tuple(same),
+        kinds=tuple(kinds),
+        imported=imported,
+        counts_gpus=counts_gpus,
+        expects_slots=expects_slots,
+    )
+
+    def attach(function: F) -> F:
+        function.__gpuscan__ = mark  # type: ignore[attr-defined]
         return function
 
-    return mark
+    return attach
 
 
 def fail(

@@ -91,7 +91,8 @@ class Load(NamedTuple):
 class BurnTest(NamedTuple):
     """One test of the burn-in on one GPU (*gpu* is its label), or from it to another (*to*).
 
-    *label* reads `SXM1 stress-bf16`, `SXM1 peer SXM2` or `node dcgmi-diag`; *kind* is open (the
+    *label* reads `SXM1 stress-bf16`, `SXM1 peer SXM2` or `node dcgmi-diag`; *name* is the test's
+    own (`peer`), *part* that of a tool's test; *kind* is open (the
     GPU could not be used), exact, stress, pulse, memory, hbm, pcie, peer, nccl or tool; *hot* is
     True if the GPU had been heated before. *ended* is `ran`, `stuck`, `lost` (the GPU failed:
     *text* is CUDA's message, *error* its name), or `failed` or `warned` (a tool's verdict: *text*
@@ -129,3 +130,5 @@ class BurnTest(NamedTuple):
     remap_pending: Fact[bool]
     action: Fact[str] = ""
     wrong_beside: Fact[int] = 0
+    name: str = ""
+    part: str = ""

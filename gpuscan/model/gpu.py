@@ -257,6 +257,8 @@ NO_CAPABILITY = frozenset(
         "uuid",
     )
 )
+# Facts that every GPU gives: a gap in them is never "not supported".
+ALWAYS_READ = ("access", "device_id", "kernel_driver", "name", "uuid")
 # Of these records some GPUs give only a part.
 PARTS = ("nvlinks.active", "nvlinks.rate_mb_s", "temperature.core_c", "temperature.memory_c")
 

@@ -3,6 +3,9 @@
 from enum import Enum
 from typing import Any, NamedTuple
 
+from gpuscan.model.subject import Subject
+from gpuscan.model.unread import Unread
+
 
 class Status(str, Enum):
     """What became of one check on one subject; derived in one place (engine), never set by a
@@ -190,19 +193,52 @@ class Finding(NamedTuple):
     level: str = LEVELS[0]
 
 
-class Result(NamedTuple):
-    """One check on one subject."""
+class SkipReason(str, Enum):
+    """Why a check was skipped; the sentence is in Result.reason."""
+
+    NOT_APPLICABLE = "not-applicable"  # this node has no such part
+    OTHER_INPUT = "other-input"  # needs a comparison, a burn-in or another tool's output
+    NOTHING_TO_COMPARE = "nothing-to-compare"
+    NOT_JUDGED = "not-judged"  # the profile skips it, or leaves the expectation open
+    LEFT_OUT = "left-out"  # by the user
+    NOT_RECORDED = "not-recorded"
+    NOT_SUPPORTED = "not-supported"
+    NEEDS_DRIVER = "needs-driver"  # a newer one
+    SILENT_LOG = "silent-log"  # nothing in what is left of a log whose beginning is gone
+    EXPLAINED = "explained"  # by another result
+
+
+class Root(NamedTuple):
+    """The result that explains another: a check on a subject."""
 
     check: str
-    subject: str
-    address: str | None
+    subject: Subject
+
+
+class Result(NamedTuple):
+    """One check on one subject; *skip_reason* comes with the status `skip` and no other."""
+
+    check: str
+    about: Subject
     status: Status
     title: str
     reason: str = ""
     findings: tuple[Finding, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    unread: tuple[Any, ...] = ()
+    unread: tuple[tuple[str, Unread], ...] = ()
     traceback: str = ""
+    skip_reason: SkipReason | None = None
+    explained_by: Root | None = None
+
+    @property
+    def subject(self) -> str:
+        """Return the subject as reports write it: `gpu:SXM6`."""
+        return str(self.about)
+
+    @property
+    def address(self) -> str | None:
+        """Return the subject's PCI address."""
+        return self.about.address
 
 
 HARMLESS = (

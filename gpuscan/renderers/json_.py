@@ -10,7 +10,7 @@ from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
 from gpuscan.renderers.headline import headline
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -87,6 +87,11 @@ def _result(result: Result) -> dict[str, Any]:
         row["address"] = result.address
     if result.reason:
         row["reason"] = result.reason
+    if result.skip_reason:
+        row["skip_reason"] = result.skip_reason.value
+    if result.explained_by:
+        root = result.explained_by
+        row["explained_by"] = {"check": root.check, "subject": str(root.subject)}
     if result.evidence:
         row["evidence"] = _evidence(result.evidence)
     if result.unread:

@@ -2,11 +2,12 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuscan.collectors import past
 from gpuscan.engine import hold
+from gpuscan.engine.case import rename_held
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
 from gpuscan.model import Held, Node, Unread
@@ -165,19 +166,22 @@ class Store:
             self._keep_run(report, "live", ())
         self._close()
 
-    def verified(self, report: Report, changed: Iterable[str], node: Node) -> Report:
-        """Return the report of a swap's proof with the hold that stands after it: only a pass lifts
-        it, and ends the swap.
+    def verified(
+        self, report: Report, changed: Iterable[str], node: Node, renamed: Mapping[str, str]
+    ) -> Report:
+        """Return the report of a swap's proof with the hold that stands after it.
 
-        What other GPUs than the *changed* parts are held for stands, and fails the node.
+        Only a pass lifts the hold of the *changed* parts and ends the swap. A hold on other GPUs
+        stands and fails the node. *renamed* maps old check ids to current ones.
         """
         self._swap_done = proves(report)
+        before = rename_held(self._held, renamed)
         if self._swap_done:
-            held = hold.beside_swap(self._held, changed, node, report.results, report.run)
+            held = hold.beside_swap(before, changed, node, report.results, report.run)
             results = (*report.results, *hold.results_of(held, report.results, node))
             return report._replace(held=held, results=results)
         return report._replace(
-            held=tuple({_key(one): one for one in (*self._held, *report.held)}.values())
+            held=tuple({_key(one): one for one in (*before, *report.held)}.values())
         )
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:

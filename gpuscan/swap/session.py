@@ -3,7 +3,7 @@ right one is back.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import collectors
@@ -15,6 +15,7 @@ from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.live.machine import ScanOptions, scan_machine
 from gpuscan.model import Held, Node
 from gpuscan.model.outcome import FAILED, LEVELS, Action, Result, Status
+from gpuscan.model.subject import NODE
 from gpuscan.recording import Recording, load
 from gpuscan.state.access import HistoryOptions, load_history
 from gpuscan.state.place import StateError
@@ -125,12 +126,21 @@ def prove(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOpti
     return report._replace(notes=(*report.notes, *_follow_ups(report, swap)))
 
 
-def release(store: Store, report: Report, recording: Recording, options: SwapOptions) -> Report:
-    """Return the report with what becomes of the hold: a pass lifts it and ends the swap."""
+def release(
+    store: Store,
+    report: Report,
+    recording: Recording,
+    options: SwapOptions,
+    renamed: Mapping[str, str],
+) -> Report:
+    """Return the report with what becomes of the hold: a pass lifts it and ends the swap.
+
+    *renamed* maps old check ids to current ones.
+    """
     swap = store.swap()
     expected = options.expected or (swap["parts"] if swap else ())
     changed = [part.partition("=")[0] for part in expected]
-    return store.verified(report, changed, collectors.node(recording))
+    return store.verified(report, changed, collectors.node(recording), renamed)
 
 
 def _before(store: Store, swap: dict[str, Any] | None) -> tuple[Recording | None, str]:
@@ -148,7 +158,7 @@ def _unproven(report: Report) -> Report:
     """Nothing is known of the node before: whatever it shows now, no swap is proven by it."""
     why = "swap not proven: no swap begin, no run of an earlier boot in the archive, no --expected-parts"
     title = "The part that was to be changed was changed, and nothing else."
-    results = (*report.results, Result(PROOF, "node", None, Status.UNKNOWN, title, why))
+    results = (*report.results, Result(PROOF, NODE, Status.UNKNOWN, title, why))
     return report._replace(results=results)
 
 

@@ -18,7 +18,9 @@ def without_counts(text: str) -> str:
 
 
 def test_the_output_shown_is_the_real_one() -> None:
-    report = judging.judged(open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Wanted()))
+    report = judging.judged(
+        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Wanted())
+    )
     real = renderers.find("text")([report], verbosity=0)
     assert f"```\n{without_counts(real)}```" in without_counts(README)
 

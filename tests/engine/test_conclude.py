@@ -17,7 +17,15 @@ from gpuscan.engine.conclude import Circumstance, conclude, worst_action
 from gpuscan.engine.report import worst_exit_code
 from gpuscan.engine.suite import WARN_ONLY
 from gpuscan.model import Unread
-from gpuscan.model.outcome import ACTIONS, EXIT_STYLES, Action, Result, Status, exit_code
+from gpuscan.model.outcome import (
+    ACTIONS,
+    EXIT_STYLES,
+    Action,
+    Result,
+    SkipReason,
+    Status,
+    exit_code,
+)
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
 WARNING = failing(Action.MONITOR, severity=WARN)
@@ -172,10 +180,10 @@ def test_the_order_of_results_does_not_matter(
 
 def test_an_echo_that_lacked_something_leaves_the_scan_incomplete() -> None:
     lacked: tuple[tuple[str, Unread], ...] = (("gpus[A].name", Unread("k", "lost", "gone")),)
-    echo = plain(SKIP)._replace(reason="explained by a.b (gpu:A)")
+    echo = plain(SKIP)._replace(skip_reason=SkipReason.EXPLAINED)
     assert three((failing(Action.REBOOT), echo)) == ("reboot", 30, True), "it lacked nothing"
     assert three((failing(Action.REBOOT), echo._replace(unread=lacked))) == ("reboot", 30, False)
-    left_out = plain(SKIP)._replace(reason="not supported: x", unread=lacked)
+    left_out = plain(SKIP)._replace(skip_reason=SkipReason.NOT_SUPPORTED, unread=lacked)
     assert three((failing(Action.REBOOT), left_out)) == ("reboot", 30, True), (
         "a lack that is no echo has been weighed already"
     )
@@ -229,4 +237,4 @@ def test_nothing_else_sets_a_verdict() -> None:
                 assert not given_names & (DERIVED - ELSEWHERE), f"{path}:{node.lineno}"
             if name in makers:
                 makers[name].add(path.name)
-    assert makers == {"Report": {"verdict.py"}, "Conclusion": {"conclude.py"}}
+    assert makers == {"Report": {"stages.py"}, "Conclusion": {"conclude.py"}}

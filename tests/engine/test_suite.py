@@ -225,7 +225,8 @@ import os, sys
 from gpuscan import collectors, profile
 from gpuscan.engine import suite
 from gpuscan.importers.load import open_recording
-from gpuscan.engine.verdict import Case, judge
+from gpuscan.engine.case import Case
+from gpuscan.engine.stages import judge
 checks = suite.load([sys.argv[1]])
 report = judge(Case(collectors.node(open_recording("demo")), profile.load("default"), checks))
 print(*[f"{r.check}={r.status.value}" for r in report.results], sorted(os.listdir(sys.argv[1])))

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from building import by_subject, checks_of, demo_node, expecting, judged, lost, the, was_read
 
-from gpuscan.engine.verdict import Case, capability, judge
+from gpuscan.engine.case import Case
+from gpuscan.engine.stages import judge
+from gpuscan.engine.status import capability_of
 from gpuscan.model import Counter, Incident, Node, Port, Unread
 from gpuscan.model.outcome import Action, Status
 from gpuscan.profile import load
@@ -764,7 +766,7 @@ def test_alike(node: Node) -> None:
     ],
 )
 def test_the_capability_that_a_path_leads_to(path: str, fact: str) -> None:
-    assert capability(path) == fact
+    assert capability_of(path) == fact
 
 
 OPEN_NEED = '''

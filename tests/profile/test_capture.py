@@ -13,8 +13,9 @@ from nodes_recordings import base, checks, judged_facts, not_passed
 
 from gpuscan import collectors, profile
 from gpuscan.cli.profile import capture as capture_command
+from gpuscan.engine.case import Case
 from gpuscan.engine.report import Report
-from gpuscan.engine.verdict import Case, judge
+from gpuscan.engine.stages import judge
 from gpuscan.errors import UsageError
 from gpuscan.profile import listing, yamlfile
 from gpuscan.profile.keys import load_schema

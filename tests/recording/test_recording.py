@@ -27,6 +27,7 @@ from gpuscan.files import schema_text, write_atomically
 from gpuscan.importers.load import DEMOS, open_recording
 from gpuscan.model import DERIVED, KINDS, READING_KINDS, Unread, is_unread
 from gpuscan.model.outcome import ACTIONS, Action, Status
+from gpuscan.model.subject import Subject
 from gpuscan.recording import Reading, Recording, dump, load, patch, restore, save
 from gpuscan.recording.redaction import redact
 from gpuscan.renderers import json_
@@ -456,7 +457,9 @@ def test_reports_match_their_schema(name: str) -> None:
 def test_a_report_with_a_crash_matches_the_schema() -> None:
     document = json_.document(report_of())
     result = failing(Action.REPLACE)._replace(
-        traceback="Traceback", unread=(("gpus", Unread("k", "lost", "x")),), address="0000:00:06.0"
+        traceback="Traceback",
+        unread=(("gpus", Unread("k", "lost", "x")),),
+        about=Subject("node", "", "0000:00:06.0"),
     )
     result = result._replace(
         findings=(

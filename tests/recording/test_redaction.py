@@ -12,8 +12,9 @@ from nodes_synthetic import CX7, vpd
 from paths import RECORDINGS
 
 from gpuscan import collectors, profile
+from gpuscan.engine.case import Case
+from gpuscan.engine.stages import judge
 from gpuscan.engine.suite import load as load_checks
-from gpuscan.engine.verdict import Case, judge
 from gpuscan.files import bundled
 from gpuscan.model import Unread
 from gpuscan.recording import Reading, Recording, dump, load

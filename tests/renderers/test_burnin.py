@@ -17,6 +17,7 @@ from lxml import etree
 from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest
 from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.model.subject import Subject
 from gpuscan.renderers import junit, terminal, text
 
 RUN: dict[str, Any] = {"profile": {"name": "p"}, "level": "quick", "gpuscan_version": "1"}
@@ -236,8 +237,7 @@ def ran(subject: str, status: Status = Status.PASS) -> Result:
     }
     return Result(
         "burnin.completion",
-        f"test:{subject}",
-        None,
+        Subject("test", subject),
         status,
         "It ran.",
         findings=findings.get(status, ()),

@@ -23,6 +23,7 @@ from gpuscan.engine.report import Report
 from gpuscan.importers.load import open_recording
 from gpuscan.model import Unread
 from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Result, Status
+from gpuscan.model.subject import Subject
 from gpuscan.recording import Recording, load, patch, save
 from gpuscan.renderers import junit
 
@@ -192,7 +193,7 @@ def test_the_same_host_twice_is_told_apart() -> None:
 
 def test_two_gpus_of_one_name_are_told_apart() -> None:
     results = [
-        plain(Status.PASS)._replace(subject="gpu:SXM1", address=f"0000:0{n}:00.0") for n in (1, 2)
+        plain(Status.PASS)._replace(about=Subject("gpu", "SXM1", f"0000:0{n}:00.0")) for n in (1, 2)
     ]
     one = suite(report_of(*results, run=WORKED))
     assert [each.get("name") for each in one.iter("testcase")] == [

@@ -17,6 +17,7 @@ from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
+from gpuscan.model.subject import NODE, Subject
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers import folding, json_, terminal, text
 from gpuscan.text import printable
@@ -99,9 +100,7 @@ def test_the_broken_demo_names_the_part_to_pull() -> None:
 
 def test_culprits_of_the_node_are_named_with_what_identifies_them() -> None:
     finding = Finding(Status.FAIL, "some are silent", Action.REBOOT, ("SXM5", "SXM6"))
-    one = report_of(
-        Result("a.count", "node", None, Status.FAIL, "All answer.", findings=(finding,))
-    )
+    one = report_of(Result("a.count", NODE, Status.FAIL, "All answer.", findings=(finding,)))
     one = one._replace(
         parts=(
             {
@@ -357,13 +356,13 @@ def test_an_incident_s_target_is_the_gpu_and_the_node_s_is_none() -> None:
         "serial": "1",
         "part_number": None,
     }
-    incident = failing(Action.REBOOT, subject="incident:Xid 79 on SXM6")._replace(
-        address="0000:06:00.0"
+    incident = failing(Action.REBOOT)._replace(
+        about=Subject("incident", "Xid 79 on SXM6", "0000:06:00.0")
     )
-    gone = failing(Action.REBOOT, "a.c", subject="incident:Xid 79 on 0000:07:00.0")._replace(
-        address="0000:07:00.0"
+    gone = failing(Action.REBOOT, "a.c")._replace(
+        about=Subject("incident", "Xid 79 on 0000:07:00.0", "0000:07:00.0")
     )
-    again = failing(Action.REBOOT, "a.d", subject="gpu:SXM6")._replace(address="0000:06:00.0")
+    again = failing(Action.REBOOT, "a.d")._replace(about=Subject("gpu", "SXM6", "0000:06:00.0"))
     one = report_of(
         incident,
         gone,

@@ -118,9 +118,7 @@ def messages(report: Mapping[str, Any]) -> list[str]:
 
 
 @absent
-def test_no_fault_passes_and_no_healthy_node_is_drained(
-    tmp_path: Path, call: Call
-) -> None:
+def test_no_fault_passes_and_no_healthy_node_is_drained(tmp_path: Path, call: Call) -> None:
     worst = {case["id"]: (judged(case, tmp_path, call).code, wanted(case)) for case in CASES}
     healthy = {name for name, (code, classes) in worst.items() if code == 0 and 0 not in classes}
     drained = {name for name, (code, classes) in worst.items() if code >= 20 and classes == {0}}

@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 from gpuscan import collectors
 from gpuscan.engine import suite
+from gpuscan.engine.case import Case
 from gpuscan.engine.report import Report
+from gpuscan.engine.stages import judge
 from gpuscan.engine.suite import Check
-from gpuscan.engine.verdict import Case, judge
 from gpuscan.importers.load import open_recording
 from gpuscan.model import Fact, Node, Unread, is_unread
 from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.model.subject import NODE, parse_subject
 from gpuscan.profile import Profile, load
 
 T = TypeVar("T")
@@ -69,11 +71,11 @@ def failing(
     action: Action, check: str = "a.b", severity: Status = Status.FAIL, subject: str = "node"
 ) -> Result:
     finding = Finding(severity, "it is wrong", action)
-    return Result(check, subject, None, severity, "It is right.", findings=(finding,))
+    return Result(check, parse_subject(subject), severity, "It is right.", findings=(finding,))
 
 
 def plain(status: Status, check: str = "a.b") -> Result:
-    return Result(check, "node", None, status, "It is right.")
+    return Result(check, NODE, status, "It is right.")
 
 
 def report_of(*results: Result, **changes: Any) -> Report:

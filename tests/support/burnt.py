@@ -33,6 +33,8 @@ def burn_test(gpu: str, name: str, rates: Any = (), **facts: Any) -> BurnTest:
     to = facts.get("to", "")
     fixed: dict[str, Any] = {
         "label": f"{gpu} {name}{f' {to}' if to else ''}",
+        "name": name,
+        "part": "",
         "address": address(gpu),
         "kind": name.partition("-")[0],
         "gpu": gpu,

@@ -12,7 +12,8 @@ from nodes_synthetic import VARIANTS
 from paths import RECORDINGS
 
 from gpuscan import collectors, profile
-from gpuscan.engine import suite, verdict
+from gpuscan.engine import stages, suite
+from gpuscan.engine.case import Case
 from gpuscan.engine.report import Report
 from gpuscan.files import bundled, site_config_path
 from gpuscan.importers.load import open_recording
@@ -65,9 +66,7 @@ def judged_facts(
     """The report on a node's facts."""
     auto = profile_name == "auto"
     chosen = profile.choose(node, settings)[0] if auto else profile_named(profile_name, settings)
-    return verdict.judge(
-        verdict.Case(node, chosen, checks(), run={"profile": chosen.name}, busy=busy)
-    )
+    return stages.judge(Case(node, chosen, checks(), run={"profile": chosen.name}, busy=busy))
 
 
 def told(result: Result) -> str:

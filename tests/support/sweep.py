@@ -19,8 +19,8 @@ from gpuscan.burnin.tools.programs import is_tool
 from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log_text import JOURNAL, KMSG, NO_JOURNAL
 from gpuscan.engine.report import Report
-from gpuscan.engine.verdict import EVERY_GPU_GIVES
 from gpuscan.model import READING_KINDS, Gpu, Node, Unread
+from gpuscan.model.gpu import ALWAYS_READ
 from gpuscan.model.outcome import Result, Status
 from gpuscan.recording import Reading, Recording, patch
 
@@ -186,7 +186,7 @@ def optional_facts(profile: str, kind: str) -> Collection[str]:
     """The facts of a GPU that may be `not-supported` under a profile."""
     asked = profile_named(profile).data["capabilities"]
     return (
-        [f for f in Gpu._fields if f not in asked and f not in EVERY_GPU_GIVES]
+        [f for f in Gpu._fields if f not in asked and f not in ALWAYS_READ]
         if kind == "not-supported"
         else ()
     )

@@ -53,6 +53,8 @@ def record(output: Output, part: str = "", gpu: Gpu | None = None, **facts: Any)
     known: dict[str, Any] = dict.fromkeys(BurnTest._fields, untold)
     known |= {
         "label": " ".join(filter(None, (label, output.name, part))),
+        "name": output.name,
+        "part": part,
         "address": gpu.address if gpu is not None else "",
         "kind": "tool",
         "gpu": label,
@@ -72,7 +74,7 @@ def lacking(output: Output, lack: Any) -> BurnTest:
     facts = [
         name
         for name in BurnTest._fields
-        if name not in ("label", "address", "kind", "gpu", "to", "hot", *names)
+        if name not in ("label", "name", "part", "address", "kind", "gpu", "to", "hot", *names)
     ]
     return record(output, **dict.fromkeys((*facts, *names), lack))
 

@@ -1,0 +1,54 @@
+"""A case: all that one judgement needs, brought to today's check ids."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from gpuscan.engine.conclude import Circumstance
+from gpuscan.engine.suite import Check, aliases
+from gpuscan.model import Held, Node, is_unread
+from gpuscan.profile import Profile
+
+HOLD_CHECK = "history.hold"
+HOLD_ALIASES = {"history.no_hold_stands": HOLD_CHECK}
+
+
+class Case(NamedTuple):
+    """One node, what it is judged by, and how.
+
+    *skipped* are the ids that the user left out, *run* what the report says of this judgement. On a
+    *busy* node, findings that its jobs cause or that may wait until they end only warn.
+    """
+
+    node: Node
+    profile: Profile
+    checks: Sequence[Check]
+    skipped: frozenset[str] = frozenset()
+    run: Mapping[str, Any] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+    busy: bool = False
+    circumstances: frozenset[Circumstance] = frozenset()
+
+
+def with_current_ids(case: Case) -> Case:
+    """Return the case with renamed checks called by their current ids in profile and past."""
+    renamed = aliases(case.checks) | HOLD_ALIASES
+    data, past = case.profile.data, case.node.past
+    skip = {renamed.get(name, name): why for name, why in data["skip"].items()}
+    optional = [renamed.get(name, name) for name in data["optional"]]
+    profile = case.profile._replace(data={**data, "skip": skip, "optional": optional})
+    case = case._replace(profile=profile)
+    if is_unread(past):
+        return case
+    past = past._replace(
+        held=rename_held(past.held, renamed),
+        faults=tuple(
+            fault._replace(check=renamed.get(fault.check, fault.check)) for fault in past.faults
+        ),
+    )
+    return case._replace(node=case.node._replace(past=past))
+
+
+def rename_held(held: Sequence[Held], renamed: Mapping[str, str]) -> tuple[Held, ...]:
+    """Return the reasons of a hold with renamed checks (old id -> current id)."""
+    return tuple(one._replace(check=renamed.get(one.check, one.check)) for one in held)

@@ -1,0 +1,95 @@
+"""Echoes: what a failed check explains on the same subject is skipped, not reported again."""
+
+from collections.abc import Mapping, Sequence
+
+from gpuscan.engine.case import Case
+from gpuscan.engine.conclude import worst_action
+from gpuscan.engine.suite import Check
+from gpuscan.model.outcome import Result, Root, SkipReason, Status
+from gpuscan.model.subject import NODE
+
+Needs = Mapping[str, frozenset[str]]
+
+
+def all_needs(checks: Sequence[Check]) -> Needs:
+    """Return the ids that each check needs, directly or through others.
+
+    The checks are ordered: each comes after those that it needs.
+    """
+    needs: dict[str, frozenset[str]] = {}
+    for one in checks:
+        indirect = (needs.get(need, frozenset()) for need in one.mark.needs)
+        needs[one.id] = frozenset(one.mark.needs).union(*indirect)
+    return needs
+
+
+def is_wrong(result: Result, case: Case) -> bool:
+    """Return whether a result can explain others: a failure, or an unknown that counts."""
+    if result.status is Status.UNKNOWN:
+        return result.check not in case.profile.optional
+    return result.status is Status.FAIL
+
+
+def explain_echoes(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Turn the echoes of a failed need into skips; a failure with a heavier action is no echo."""
+    needs = all_needs(case.checks)
+    eased = {one.id for one in case.checks if case.busy and waits_for_jobs(one)}
+    roots = [
+        one
+        for one in results
+        if is_wrong(one, case) or (one.status is Status.WARN and one.check in eased)
+    ]
+    return tuple(_explain(one, roots, needs[one.check]) for one in results)
+
+
+def waits_for_jobs(one: Check) -> bool:
+    """Return whether a check's findings only warn on a busy node."""
+    return one.mark.jobs or one.mark.urgency == "next-idle"
+
+
+def explained(result: Result, root: Root) -> Result:
+    """Return a result as a skip that *root* explains."""
+    return result._replace(
+        status=Status.SKIP,
+        reason=f"explained by {root.check} ({root.subject})",
+        findings=(),
+        skip_reason=SkipReason.EXPLAINED,
+        explained_by=root,
+    )
+
+
+def _explain(result: Result, roots: Sequence[Result], needs: frozenset[str]) -> Result:
+    if not _was_judged(result):
+        return result
+    for root in roots:
+        if root.check in needs and _same_place(root, result, roots) and _covers(root, result):
+            return explained(result, Root(root.check, root.about))
+    return result
+
+
+def _was_judged(result: Result) -> bool:
+    """Return whether a check looked at its subject: other skips are their own reason."""
+    if result.status is not Status.SKIP or result.unread:
+        return True
+    return result.skip_reason is SkipReason.EXPLAINED
+
+
+def _same_place(root: Result, result: Result, roots: Sequence[Result]) -> bool:
+    """Return whether both are about one part, or all culprits of a result failed the root's check."""
+    if root.subject == result.subject or root.about.kind == NODE.kind:
+        return True
+    if root.address and root.address == result.address:
+        return True
+    culprits = {name for finding in result.findings for name in finding.culprits}
+    blamed = {other.about.label for other in roots if other.check == root.check}
+    return bool(culprits) and culprits <= blamed
+
+
+def _covers(root: Result, result: Result) -> bool:
+    if root.status is Status.WARN:  # what jobs cause explains no more than other warnings
+        return result.status is Status.WARN
+    if root.status is Status.UNKNOWN:
+        return result.status is Status.UNKNOWN
+    if result.status is not Status.FAIL:
+        return True
+    return worst_action((result,)).rank <= worst_action((root,)).rank

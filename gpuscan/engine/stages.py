@@ -1,0 +1,57 @@
+"""A judgement from end to end: run the checks, pass their results through the stages, report.
+
+Read this module first. Each stage takes the case and the results, and returns the results with one
+thing settled; none sets a verdict, which the report concludes from the results (`conclude`).
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+
+from gpuscan.engine.blind_spots import find_blind_spots
+from gpuscan.engine.case import Case, with_current_ids
+from gpuscan.engine.escalation import escalate, tag_faults
+from gpuscan.engine.examine import run_checks
+from gpuscan.engine.explain import explain_echoes
+from gpuscan.engine.hold import apply_holds, hold_after
+from gpuscan.engine.pairs import blame_common_end
+from gpuscan.engine.report import Report
+from gpuscan.engine.reported import incidents_of, parts_of, plain
+from gpuscan.engine.shared import mark_shared_cause
+from gpuscan.engine.slots import blame_slot
+from gpuscan.model.outcome import Result
+
+Results = tuple[Result, ...]
+Stage = Callable[[Case, Results], Results]
+
+STAGES: tuple[Stage, ...] = (
+    explain_echoes,  # what a failed check explains is skipped: one lost GPU is one finding
+    blame_common_end,  # of failing pairs of GPUs, blame the GPU that they have in common
+    mark_shared_cause,  # a fault of half of the GPUs is no fault of each: nothing is replaced
+    tag_faults,  # note what tells one fault of a check from another, for later runs
+    escalate,  # a fault that is back after its action was carried out asks for the next action
+    blame_slot,  # a fault that outlived its part is the slot's
+    apply_holds,  # a hold that an earlier run set fails this one, unless it is lifted
+)
+
+
+def judge(case: Case) -> Report:
+    """Return the report on one node; pure: the same case gives the same report."""
+    case = with_current_ids(case)
+    with redirect_stdout(sys.stderr):  # standard output is the report's: checks may print
+        results = run_checks(case)
+    for stage in STAGES:
+        results = stage(case, results)
+    return Report(
+        run=dict(case.run),
+        host=plain(case.node.host),
+        software=plain(case.node.driver),
+        parts=parts_of(case.node),
+        results=results,
+        blind_spots=find_blind_spots(results),
+        notes=case.notes,
+        incidents=incidents_of(case.node),
+        held=hold_after(case, results),
+        optional=case.profile.optional,
+        circumstances=case.circumstances,
+    )
