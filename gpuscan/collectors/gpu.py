@@ -4,16 +4,15 @@ import re
 from typing import Any
 
 from gpuscan.collectors import bus, gpu_facts
-from gpuscan.collectors.kernel import INIT, NVML_COUNT, UNKNOWN_ERROR, access
+from gpuscan.collectors.kernel import UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, take, text
 from gpuscan.model import Driver, Fact, Gpu, Unread, is_unread, read_or
 from gpuscan.recording import Recording
+from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, handle, handle_by_index
 
 PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
-# the GPUs in an imported text; by index if it gives no address
-IMPORTED = "import:cards"
 NVIDIA = "10DE"
 DISPLAY_CLASS = 0x03  # display and 3D controllers
 NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
@@ -35,7 +34,7 @@ def plan(known: Recording) -> list[str]:
     for address in read_or(on_pci, ()):
         keys += [f"link:{PCI}/{address}", f"file:/proc/driver/nvidia/gpus/{address}/information"]
         keys += [ask.key(address) for ask in FILES]
-    if is_unread(known.get(INIT)) or NVML_COUNT not in known:
+    if is_unread(known.get(INIT)) or COUNT not in known:
         return keys
     addresses = read_or(on_pci, ())
     if not addresses:
@@ -43,7 +42,7 @@ def plan(known: Recording) -> list[str]:
         addresses = _enumerated(known)
     may_hang = suspects(known)
     for address in sorted(addresses, key=lambda address: address in may_hang):
-        keys.append(_handle(address))
+        keys.append(handle(address))
         keys += [ask.key(address) for ask in CALLS]
     return keys
 
@@ -59,7 +58,7 @@ def scope() -> list[str]:
         f"link:{PCI}/*",
         "file:/proc/driver/nvidia/gpus/*/information",
         "nvml:nvmlDeviceGetHandleByIndex(*)",
-        _handle("*"),
+        handle("*"),
         *(ask.key("*") for ask in gpu_facts.EVERY),
     ]
 
@@ -77,17 +76,13 @@ def after_load(known: Recording) -> list[str]:
     keys = [
         key
         for address in _addresses(known)
-        for key in (_handle(address), *(ask.key(address) for ask in asks))
+        for key in (handle(address), *(ask.key(address) for ask in asks))
     ]
-    return [key for key in (NVML_COUNT, *keys) if key in known]
+    return [key for key in (COUNT, *keys) if key in known]
 
 
 def _addresses(known: Recording) -> tuple[str, ...]:
     return read_or(_on_pci(known), ()) or _enumerated(known)
-
-
-def _handle(address: str) -> str:
-    return f"nvml:nvmlDeviceGetHandleByPciBusId({address})"
 
 
 def _listed(recording: Recording, key: str) -> tuple[str, ...]:
@@ -124,8 +119,8 @@ def _is_gpu(identity: dict[str, str]) -> bool:
 
 
 def _by_index(recording: Recording) -> list[str]:
-    number = read_or(take(recording, NVML_COUNT, count), 0)
-    return [f"nvml:nvmlDeviceGetHandleByIndex({n})" for n in range(number)]
+    number = read_or(take(recording, COUNT, count), 0)
+    return [handle_by_index(n) for n in range(number)]
 
 
 def _enumerated(recording: Recording) -> tuple[str, ...]:
@@ -168,11 +163,11 @@ def _listing(recording: Recording, sources: Sources) -> Fact[tuple[str, ...]]:
     sources["gpus"] = (f"dir:{PCI}", *uevents)
     if not read_or(addresses, ()) and (enumerated := _enumerated(recording)):
         addresses = enumerated
-        sources["gpus"] = (NVML_COUNT, *_by_index(recording))
-    imported: Fact[tuple[str, ...]] = take(recording, IMPORTED, names)
+        sources["gpus"] = (COUNT, *_by_index(recording))
+    imported: Fact[tuple[str, ...]] = take(recording, IMPORTED_GPUS, names)
     if is_unread(imported):
         return addresses
-    sources["gpus"] = (*sources["gpus"], IMPORTED)
+    sources["gpus"] = (*sources["gpus"], IMPORTED_GPUS)
     return tuple(dict.fromkeys([*read_or(addresses, ()), *imported]))
 
 
@@ -239,13 +234,13 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
     """Return whether the driver can talk to the GPU (`ok`, `lost`, ...): by its handle, then by the
     answers to its calls. Unread if nobody could ask.
     """
-    handle = recording.get(_handle(address))
+    opened = recording.get(handle(address))
     if is_unread(driver.access):
         return driver.access
-    if is_unread(handle):
-        return _access_without_handle(recording, address, driver.access, handle)
-    if handle is not True:
-        return Unread(_handle(address), "garbled", f"makes no sense: {handle!r:.80}")
+    if is_unread(opened):
+        return _access_without_handle(recording, address, driver.access, opened)
+    if opened is not True:
+        return Unread(handle(address), "garbled", f"makes no sense: {opened!r:.80}")
     # an older recording may lack a call that is asked today: that is one unread fact, not a GPU
     # that does not answer
     answers = [recording.get(key) for ask in CALLS if (key := ask.key(address)) in recording]
@@ -292,7 +287,7 @@ def _add_sources(gpu: Gpu, sources: Sources) -> None:
     path, address = f"gpus[{gpu.label}]", gpu.address
     uevent = f"file:{PCI}/{address}/uevent"
     sources[f"{path}.device_id"] = sources[f"{path}.kernel_driver"] = (uevent,)
-    sources[f"{path}.access"] = (INIT, _handle(address))
+    sources[f"{path}.access"] = (INIT, handle(address))
     bus.book(path, address, sources)
     sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)
     sources.update({f"{path}.{fact}": keys for fact, keys in gpu_facts.sources(address).items()})

@@ -6,15 +6,11 @@ from typing import Any
 from gpuscan.collectors.reading import Sources, count, flag, take, text
 from gpuscan.model import Driver, Unread, is_unread
 from gpuscan.recording import Recording
+from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, NVML_VERSION
 
 MODULE_BANNER = "file:/proc/driver/nvidia/version"
-INIT = "nvml:nvmlInit()"
 MODULES = "file:/proc/modules"
 CONFIDENTIAL = "nvml:nvmlSystemGetConfComputeState()"
-NVML_COUNT = "nvml:nvmlDeviceGetCount()"
-LIBRARY_VERSION = "nvml:nvmlSystemGetDriverVersion()"
-NVML_VERSION = "nvml:nvmlSystemGetNVMLVersion()"
-CUDA_VERSION = "nvml:nvmlSystemGetCudaDriverVersion()"
 
 # the return code of nvmlInit, and the access that it means
 UNKNOWN_ERROR = 999
@@ -40,10 +36,10 @@ def plan(known: Recording) -> list[str]:
         MODULE_BANNER,
         MODULES,
         INIT,
-        LIBRARY_VERSION,
+        DRIVER_VERSION,
         NVML_VERSION,
         CUDA_VERSION,
-        NVML_COUNT,
+        COUNT,
         CONFIDENTIAL,
     ]
 
@@ -79,10 +75,10 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         "access": INIT,
         "module_version": MODULE_BANNER,
         "flavour": MODULE_BANNER,
-        "library_version": LIBRARY_VERSION,
+        "library_version": DRIVER_VERSION,
         "nvml_version": NVML_VERSION,
         "cuda_version": CUDA_VERSION,
-        "nvml_count": NVML_COUNT,
+        "nvml_count": COUNT,
         "confidential_compute": CONFIDENTIAL,
     }
     sources.update({f"driver.{fact}": (key,) for fact, key in keys.items()})
@@ -90,10 +86,10 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         access=access(recording.get(INIT)),
         module_version=take(recording, MODULE_BANNER, _module_version),
         flavour=take(recording, MODULE_BANNER, _flavour),
-        library_version=take(recording, LIBRARY_VERSION, text),
+        library_version=take(recording, DRIVER_VERSION, text),
         nvml_version=take(recording, NVML_VERSION, text),
         cuda_version=take(recording, CUDA_VERSION, _cuda),
-        nvml_count=take(recording, NVML_COUNT, count),
+        nvml_count=take(recording, COUNT, count),
         confidential_compute=take(
             recording, CONFIDENTIAL, lambda value: flag(value["ccFeature"]), since=535
         ),

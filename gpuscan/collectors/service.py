@@ -5,10 +5,9 @@ from typing import Any
 from gpuscan.collectors.reading import Sources, names, take
 from gpuscan.model import AppError, Service, is_unread
 from gpuscan.recording import Recording
+from gpuscan.recording.keys import CUDA_ERRORS, SMI_ERRORS
 
 UNIT = "service:"
-CUDA = "text:cuda"
-COMPLAINT = "text:nvidia-smi"
 
 
 def services(recording: Recording, sources: Sources) -> tuple[Service, ...]:
@@ -34,18 +33,20 @@ def _word(value: Any) -> str:
 
 def app_errors(recording: Recording, sources: Sources) -> Any:
     """Return the errors of programs; a scan reads none, so without an import there are none."""
-    sources["app_errors"] = (CUDA,)
-    if CUDA not in recording:
+    sources["app_errors"] = (CUDA_ERRORS,)
+    if CUDA_ERRORS not in recording:
         return ()
     return take(
-        recording, CUDA, lambda rows: tuple(AppError(int(code), _word(text)) for code, text in rows)
+        recording,
+        CUDA_ERRORS,
+        lambda rows: tuple(AppError(int(code), _word(text)) for code, text in rows),
     )
 
 
 def complaints(recording: Recording, sources: Sources) -> Any:
     """Return what nvidia-smi printed instead of an answer, in an imported text."""
-    sources["complaints"] = (COMPLAINT,)
-    return take(recording, COMPLAINT, names) if COMPLAINT in recording else ()
+    sources["complaints"] = (SMI_ERRORS,)
+    return take(recording, SMI_ERRORS, names) if SMI_ERRORS in recording else ()
 
 
 def facts(recording: Recording, sources: Sources) -> dict[str, Any]:

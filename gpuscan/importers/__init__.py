@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from gpuscan.errors import RecordingError
 from gpuscan.importers import files, naming, splitting, unpacking
-from gpuscan.importers.part import IMPORTED_GPUS, Part
+from gpuscan.importers.part import Part
 from gpuscan.importers.registry import BY_NAME, readable
 from gpuscan.recording import Imported, Meta, Reading, Recording
+from gpuscan.recording.keys import IMPORTED_GPUS
 
 __all__ = ["Part", "import_path", "read_part", "recognise"]
 

@@ -4,8 +4,8 @@ import re
 
 from gpuscan.importers.part import Importer, Part, answer
 from gpuscan.recording import Reading
+from gpuscan.recording.keys import CUDA_ERRORS
 
-KEY = "text:cuda"
 # CUDA's texts and names of the errors that say something about the node or a GPU
 ERRORS = {
     2: ("out of memory", "MemoryAllocation", "OUT_OF_MEMORY"),
@@ -79,7 +79,7 @@ def readings(part: Part) -> list[Reading]:
     [[802, 'CUDA error: system not yet initialized']]
     """
     errors = [[code, line.strip()] for line in part.text.splitlines() if (code := cuda_error(line))]
-    return [answer(KEY, errors)] if errors else []
+    return [answer(CUDA_ERRORS, errors)] if errors else []
 
 
 def _has_error(line: str, kind: str) -> bool:

@@ -2,17 +2,9 @@
 
 import re
 
-from gpuscan.importers.part import (
-    IMPORTED_GPUS,
-    NAMELESS,
-    NOT_A_QUERY,
-    Importer,
-    Part,
-    answer,
-    begins_with,
-)
+from gpuscan.importers.part import NAMELESS, NOT_A_QUERY, Importer, Part, answer, begins_with
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import directory, file
+from gpuscan.recording.keys import IMPORTED_GPUS, directory, file
 
 PATH = re.compile(r"/(?:sys|proc)/[\w./:@+-]*[\w]")
 PATH_ALONE = re.compile(r"^/(?:sys|proc)/\S+$")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 
 from gpuscan.collectors.bus import block_key
-from gpuscan.importers.part import IMPORTED_GPUS, NAMELESS, Importer, Part, answer, begins_with
+from gpuscan.importers.part import NAMELESS, Importer, Part, answer, begins_with
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import directory, file, link
+from gpuscan.recording.keys import IMPORTED_GPUS, directory, file, link
 
 PCI = "/sys/bus/pci/devices"
 DEVICE = re.compile(

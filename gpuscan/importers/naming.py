@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from gpuscan.importers.part import IMPORTED_GPUS, NAMELESS, by_index
+from gpuscan.importers.part import NAMELESS, by_index
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import parse_nvml
+from gpuscan.recording.keys import IMPORTED_GPUS, parse_nvml
 
 BY_INDEX = "nvml:nvmlDeviceGetHandleByIndex("
 UUID = "nvml:nvmlDeviceGetUUID("

@@ -11,8 +11,6 @@ from gpuscan.recording.keys import handle
 NAMELESS = "unnamed"  # the GPU of a fragment that does not say which one it is about
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"  # as nvidia-smi prints it
 NOT_A_QUERY = r"^(?!.*--query-)"  # `nvidia-smi --query-…`, whose output may be sent to a log
-COMPLAINT = "text:nvidia-smi"  # the errors that nvidia-smi printed
-IMPORTED_GPUS = "import:cards"  # the GPUs in the input, by address, UUID, index or NAMELESS
 
 
 class Part(NamedTuple):

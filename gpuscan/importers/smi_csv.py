@@ -4,20 +4,11 @@ import re
 from collections.abc import Sequence
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import (
-    ADDRESS,
-    IMPORTED_GPUS,
-    Importer,
-    Part,
-    answer,
-    by_index,
-    open_gpu,
-    refusal,
-)
+from gpuscan.importers.part import ADDRESS, Importer, Part, answer, by_index, open_gpu, refusal
 from gpuscan.importers.smi_words import parse_cuda_version
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, handle
+from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, IMPORTED_GPUS, INIT, handle
 
 BUS_ID = re.compile(ADDRESS)
 QUERY = re.compile(r"--query-([a-z-]+)=(\S+)")

@@ -4,8 +4,6 @@ import re
 
 from gpuscan.importers.part import (
     ADDRESS,
-    COMPLAINT,
-    IMPORTED_GPUS,
     Importer,
     Part,
     answer,
@@ -17,7 +15,7 @@ from gpuscan.importers.part import (
 from gpuscan.importers.smi_words import parse_error
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import COUNT, INIT, handle, nvml, parse_nvml
+from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, SMI_ERRORS, handle, nvml, parse_nvml
 
 HANDLE = re.compile(
     rf"Unable to determine the device handle for GPU ?(?P<gpu>{ADDRESS}|\d+): *(?P<why>.*)",
@@ -71,7 +69,7 @@ def readings(part: Part) -> list[Reading]:
         made.insert(0, answer(INIT, True))
     if gpus:
         made.append(answer(IMPORTED_GPUS, list(dict.fromkeys(gpus))))
-    return [*made, answer(COMPLAINT, lines)] if lines else []
+    return [*made, answer(SMI_ERRORS, lines)] if lines else []
 
 
 def _parse_error(line: str, in_container: bool) -> list[Reading]:

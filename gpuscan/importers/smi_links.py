@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import IMPORTED_GPUS, Importer, Part, answer, begins_with, by_index
+from gpuscan.importers.part import Importer, Part, answer, begins_with, by_index
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import COUNT, INIT, command, field
+from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, command, field
 
 GPU = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
 LINK = re.compile(r"^\s*Link (\d+): (.*?)\s*$")

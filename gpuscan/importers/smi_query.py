@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from gpuscan.importers import smi_words
 from gpuscan.importers.part import (
     ADDRESS,
-    IMPORTED_GPUS,
     NAMELESS,
     Importer,
     Part,
@@ -18,7 +17,15 @@ from gpuscan.importers.part import (
 from gpuscan.importers.smi_words import COMPUTE_TYPES
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, handle, nvml
+from gpuscan.recording.keys import (
+    COUNT,
+    CUDA_VERSION,
+    DRIVER_VERSION,
+    IMPORTED_GPUS,
+    INIT,
+    handle,
+    handle_by_index,
+)
 
 GPU = re.compile(rf"^\s*GPU ({ADDRESS})\s*$")
 LEAF = re.compile(r"^(\s*)(\S.*?)\s+: ?(.*)$")
@@ -154,9 +161,7 @@ def complete(node: list[Reading], by_gpu: dict[str, list[Reading]], command: str
         gpus += absent
     listing = [answer(IMPORTED_GPUS, gpus)] if gpus else []
     if count == len(gpus):  # all are listed, in the order of their index
-        listing += [
-            answer(nvml("nvmlDeviceGetHandleByIndex", index), gpu) for index, gpu in enumerate(gpus)
-        ]
+        listing += [answer(handle_by_index(index), gpu) for index, gpu in enumerate(gpus)]
     return [answer(INIT, True), *node, *listing, *made]
 
 

@@ -3,11 +3,17 @@
 import re
 
 from gpuscan.importers import smi_words
-from gpuscan.importers.part import ADDRESS, IMPORTED_GPUS, Importer, Part, answer, begins_with
+from gpuscan.importers.part import ADDRESS, Importer, Part, answer, begins_with
 from gpuscan.importers.smi_words import COMPUTE_TYPES, parse_cuda_version
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import CUDA_VERSION, DRIVER_VERSION, INIT, nvml
+from gpuscan.recording.keys import (
+    CUDA_VERSION,
+    DRIVER_VERSION,
+    IMPORTED_GPUS,
+    INIT,
+    handle_by_index,
+)
 
 VERSION = re.compile(r"(?:Driver|KMD) Version: *([\d.]+)")
 CUDA = re.compile(r"CUDA (?:UMD )?Version: *(\d+\.\d+)")
@@ -52,10 +58,7 @@ def readings(part: Part) -> list[Reading]:
     if not gpus:
         return []
     made = [answer(INIT, True), *_versions(part.text), answer(IMPORTED_GPUS, list(gpus))]
-    made += [
-        answer(nvml("nvmlDeviceGetHandleByIndex", words["index"]), address)
-        for address, words in gpus.items()
-    ]
+    made += [answer(handle_by_index(words["index"]), address) for address, words in gpus.items()]
     for address, words in gpus.items():
         facts = {
             fact: word for fact, word in words.items() if fact != "name" or not word.endswith("...")

@@ -19,6 +19,11 @@ def field(gpu: str, number: int, scope: int = 0) -> str:
     return nvml(FIELD_VALUES, gpu, number, scope)
 
 
+def handle_by_index(index: int | str) -> str:
+    """Return the key that names the GPU of an NVML index."""
+    return nvml("nvmlDeviceGetHandleByIndex", index)
+
+
 def handle(gpu: str) -> str:
     """Return the key that says whether NVML can open a GPU."""
     return nvml("nvmlDeviceGetHandleByPciBusId", gpu)
@@ -58,7 +63,11 @@ INIT = nvml("nvmlInit")
 COUNT = nvml("nvmlDeviceGetCount")
 DRIVER_VERSION = nvml("nvmlSystemGetDriverVersion")
 CUDA_VERSION = nvml("nvmlSystemGetCudaDriverVersion")
+NVML_VERSION = nvml("nvmlSystemGetNVMLVersion")
 FIRMWARE = "redfish:FirmwareInventory"  # imported: a list of {id, name, version}
+IMPORTED_GPUS = "import:cards"  # the GPUs in an imported text, by address, UUID or index
+SMI_ERRORS = "text:nvidia-smi"  # imported: the errors that nvidia-smi printed
+CUDA_ERRORS = "text:cuda"  # imported: [error, line] of what programs printed
 
 
 def parse_nvml(key: str) -> tuple[str, list[str]]:
