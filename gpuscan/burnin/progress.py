@@ -1,5 +1,5 @@
-"""How a burn-in is getting on, on standard error: a small block on a terminal, elsewhere a line a
-step and a line a minute.
+"""The progress of a burn-in on standard error: on a terminal a block that is redrawn in place,
+elsewhere a line per step and per minute.
 """
 
 import os
@@ -7,6 +7,7 @@ import re
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
 from typing import Any, NamedTuple, TextIO
 
 from gpuscan.model import is_unread
@@ -18,12 +19,13 @@ UP, CLEAR_LINE, CLEAR_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
 RATE = re.compile(r"([\d.e+]+) (?:(\w+)_)?(tflops|gbps)\b")
 UNITS = {"tflops": "TFLOP/s", "gbps": "GB/s"}
 NARROWEST = 20
+WIDEST = 1000  # lines are cut to the terminal, and never wrapped
 Size = tuple[int, int]
 
 
-class Seen(NamedTuple):
-    """The newest that is known of one GPU: its test, °C and W (0: not yet read), how fast it is
-    in words.
+class GpuProgress(NamedTuple):
+    """The newest values of one GPU: its test, temperature in °C and power in W (0: not yet read),
+    and its rate as the worker reports it (`640.5 tflops`).
     """
 
     test: str = ""
@@ -32,8 +34,8 @@ class Seen(NamedTuple):
     rate: str = ""
 
 
-class Step(NamedTuple):
-    """The step at work: its name, which one of how many, and the seconds it is to take."""
+class StepProgress(NamedTuple):
+    """The current step: its name, its number of how many, and the seconds it should take."""
 
     name: str = ""
     number: int = 0
@@ -42,11 +44,11 @@ class Step(NamedTuple):
 
 
 class Progress:
-    """What is shown while GPUs are tested; a stream that can no longer be written to ends it,
+    """Shows how the GPUs are doing; a stream that can no longer be written to ends the display,
     never the burn-in.
 
-    *GPUs* are their labels, *expected_s* what all of it is to take (0: not known), *spent_s* what
-    of it was spent before, *size* gives the terminal's columns and lines.
+    *gpus* are labels, *expected_s* is the whole duration (0: not known), *spent_s* what an earlier
+    call spent of it; *size* returns the terminal's columns and lines.
     """
 
     def __init__(
@@ -59,15 +61,15 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         size: Callable[[], Size] | None = None,
     ) -> None:
-        self.gpus: dict[str, Seen] = dict.fromkeys(gpus, Seen())
+        self.gpus: dict[str, GpuProgress] = dict.fromkeys(gpus, GpuProgress())
         self.stream = stream
         self.expected_s = expected_s
         self.clock = clock
         self.size = size or (lambda: _size(stream))
-        self.at = Step()
-        self.told_s = clock()
-        self.begun_s = self.told_s - spent_s
-        self.drawn_s = self.told_s - REDRAW_S
+        self.at = StepProgress()
+        self.line_s = clock()
+        self.begun_s = self.line_s - spent_s
+        self.drawn_s = self.line_s - REDRAW_S
         self.lines = 0
         self.redraws = (
             stream is not None
@@ -76,8 +78,8 @@ class Progress:
         )
 
     def step(self, name: str, number: int, total: int, seconds: float) -> None:
-        """Begin step *number* (from 1) of *total*, which is to take so many *seconds*."""
-        self.at = Step(name, number, total, seconds)
+        """Begin step *number* (from 1) of *total*, which should take so many *seconds*."""
+        self.at = StepProgress(name, number, total, seconds)
         self.gpus = {
             gpu: seen._replace(test="", rate="") for gpu, seen in self.gpus.items()
         }  # not every GPU is in each step
@@ -89,27 +91,27 @@ class Progress:
             )
 
     def update(self, gpu: str, **fields: Any) -> None:
-        """Note what is new of a GPU: test, temperature_c, power_w, rate. What was not read leaves
-        what is known of it.
+        """Update a GPU's test, temperature_c, power_w or rate; a value that was not read keeps the
+        last one.
         """
         known = {
             name: value
             for name, value in fields.items()
             if value is not None and not is_unread(value)
         }
-        before = self.gpus.get(gpu, Seen())
+        before = self.gpus.get(gpu, GpuProgress())
         if known.get("test", before.test) != before.test:
-            before = before._replace(rate="")  # it was another test's
+            before = before._replace(rate="")  # of another test
         self.gpus[gpu] = before._replace(**known)
         if self.redraws:
             if self.clock() >= self.drawn_s + REDRAW_S:
                 self._draw()
-        elif self.clock() >= self.told_s + LINE_S:
-            self.told_s = self.clock()
-            self._write(f"{self._time()}: {'; '.join(_together(self.at.name, self.gpus))}\n")
+        elif self.clock() >= self.line_s + LINE_S:
+            self.line_s = self.clock()
+            self._write(f"{self._time()}: {'; '.join(_summarize(self.at.name, self.gpus))}\n")
 
     def close(self) -> None:
-        """Wipe the block; what follows begins where it began."""
+        """Clear the block; what is printed next starts in its place."""
         if self.lines:
             self._write(f"\r{UP.format(self.lines)}{CLEAR_BELOW}")
         self.lines = 0
@@ -131,16 +133,14 @@ class Progress:
             if at.number
             else ""
         )
-        lines = _fitting([self._time() + step, *_block(self.gpus)], rows - 1)
+        lines = _fitting([self._time() + step, *_format_block(self.gpus)], rows - 1)
         up = f"\r{UP.format(self.lines)}" if self.lines else ""
         room = max(columns - 1, NARROWEST)  # in the last column some terminals begin a new line
         self._write(up + "".join(f"{line[:room]}{CLEAR_LINE}\n" for line in lines) + CLEAR_BELOW)
         self.lines = len(lines)
 
     def _write(self, text: str) -> None:
-        """Write, but wait for no reader: a terminal that was stopped, or a full pipe, would stop
-        the burn-in.
-        """
+        """Write without blocking: a stopped terminal or a full pipe must not stop the burn-in."""
         if self.stream is None or not _takes_more(self.stream):
             return
         try:
@@ -155,12 +155,12 @@ def _takes_more(stream: TextIO) -> bool:
         poll = select.poll()
         poll.register(stream.fileno(), select.POLLOUT)
         return bool(poll.poll(0))
-    except (OSError, ValueError):  # no file, or closed: writing will tell
+    except (OSError, ValueError):  # no file, or closed: writing fails then
         return True
 
 
 def _size(stream: TextIO | None) -> Size:
-    """Ask the very stream: standard output may go elsewhere."""
+    """Return the size of this stream's terminal: standard output may go elsewhere."""
     try:
         columns, rows = os.get_terminal_size(stream.fileno()) if stream is not None else (0, 0)
     except (OSError, ValueError):
@@ -170,7 +170,7 @@ def _size(stream: TextIO | None) -> Size:
 
 def _fitting(lines: list[str], rows: int) -> list[str]:
     """Leave out the last GPUs where there are more than lines: what has scrolled away cannot be
-    drawn again.
+    redrawn.
     """
     if len(lines) <= max(rows, 2):
         return lines
@@ -178,26 +178,33 @@ def _fitting(lines: list[str], rows: int) -> list[str]:
     return [*lines[:kept], f"and {len(lines) - kept} more GPUs"]
 
 
-def _block(gpus: Mapping[str, Seen]) -> list[str]:
-    """Return a line a GPU: label, test, °C, W, how fast."""
-    labels = [printable(gpu) for gpu in gpus]
-    tests = [printable(seen.test) for seen in gpus.values()]
-    wide, wider = max(map(len, labels), default=0), max(map(len, tests), default=0)
-    told = []
-    for label, test, seen in zip(labels, tests, gpus.values(), strict=True):
-        hot = f"{seen.temperature_c:3.0f} °C" if seen.temperature_c else " " * 6
+def _format_block(gpus: Mapping[str, GpuProgress]) -> list[str]:
+    """Return a line per GPU: label, test, temperature, power and speed.
+
+    rich lays the columns out; it is imported here because only a terminal needs it.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for _ in range(5):
+        table.add_column(no_wrap=True)
+    for label, seen in gpus.items():
+        heat = f"{seen.temperature_c:3.0f} °C" if seen.temperature_c else " " * 6
         power = f"{seen.power_w:4.0f} W" if seen.power_w else " " * 6
-        told.append(
-            f"{label:<{wide}}  {test:<{wider}}  {hot}  {power}  {worded(seen.rate)}".rstrip()
-        )
-    return told
+        cells = (printable(label), printable(seen.test), heat, power, format_rates(seen.rate))
+        table.add_row(*map(Text, cells))
+    out = StringIO()
+    Console(file=out, width=WIDEST, color_system=None, force_terminal=False).print(table)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def worded(rate: str) -> str:
-    """Return the worker's rates as people read them.
+def format_rates(rate: str) -> str:
+    """Return the worker's rates in readable form.
 
-    >>> worded("640.5 tflops"), worded("391 one_way_gbps 760 both_gbps"), worded("walking")
-    ('640.5 TFLOP/s', 'one way 391 GB/s both 760 GB/s', 'walking')
+    >>> format_rates("391 one_way_gbps 760 both_gbps"), format_rates("walking")
+    ('one way 391 GB/s both 760 GB/s', 'walking')
     """
 
     def told(hit: re.Match[str]) -> str:
@@ -207,10 +214,8 @@ def worded(rate: str) -> str:
     return printable(RATE.sub(told, rate))
 
 
-def _together(name: str, gpus: Mapping[str, Seen]) -> list[str]:
-    """Return the step and what stands out among the GPUs: the hottest, the power of all, the
-    slowest.
-    """
+def _summarize(name: str, gpus: Mapping[str, GpuProgress]) -> list[str]:
+    """Return the step, the hottest GPU, the power of all, and the slowest GPU."""
     told = [printable(name)] if name else []
     heat = {gpu: seen.temperature_c for gpu, seen in gpus.items() if seen.temperature_c}
     if heat:
@@ -221,15 +226,13 @@ def _together(name: str, gpus: Mapping[str, Seen]) -> list[str]:
     return told + _slowest(gpus)
 
 
-def _slowest(gpus: Mapping[str, Seen]) -> list[str]:
-    """Name the slowest of the GPUs that measure the same thing; a GPU alone is no slower than
-    others.
-    """
+def _slowest(gpus: Mapping[str, GpuProgress]) -> list[str]:
+    """Name the slowest of several GPUs that measure the same thing."""
     rates = {gpu: hit for gpu, seen in gpus.items() if (hit := RATE.fullmatch(seen.rate))}
     if len(rates) < 2 or len({hit.groups()[1:] for hit in rates.values()}) > 1:
         return []
     slowest = min(rates, key=lambda gpu: float(rates[gpu][1]))
-    return [f"slowest {printable(slowest)} {worded(gpus[slowest].rate)}"]
+    return [f"slowest {printable(slowest)} {format_rates(gpus[slowest].rate)}"]
 
 
 def _minutes(seconds: float) -> str:

@@ -1,5 +1,5 @@
-"""What a burn-in measured, in tables for people: GPUs by numbers, the matrix of pairs,
-collectives, other tools' rates.
+"""What a burn-in measured, as tables: GPUs by numbers, the matrix of pairs, collectives, and the
+rates of other tools.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from gpuscan.text import printable
 
 NODE = "node"
 HOT = "-hot"
-APART = 0.03  # hot and cold numbers that differ by less are told once
+APART = 0.03  # hot and cold numbers that differ by less are shown once
 LOW, LOWER = 1 - NEAR_MEDIAN, 0.10  # below the median of the GPUs
 NONE = Cell("-", style="dim")
 GROUPS = (
@@ -25,7 +25,7 @@ GROUPS = (
     ("pcie_", "_gbps", "PCIe, GB/s"),
     ("pcie_together_", "_gbps", "PCIe, all at once, GB/s"),
 )
-WAYS = {  # label of a rate between two GPUs -> how it is told
+WAYS = {  # label of a rate between two GPUs -> its heading
     "peer_one_way_gbps": "one way",
     "peer_both_gbps": "both ways at once",
     "peer_through_host_one_way_gbps": "through the host, one way",
@@ -37,10 +37,10 @@ MOST_OTHERS = 12
 Row = Mapping[str, Any]
 
 
-class Look(NamedTuple):
-    """The rows of the burn-in by what they tell; *GPUs* are all that the node has, tested or not.
+class BurnInRows(NamedTuple):
+    """The measurements of the burn-in by kind; *gpus* are all GPUs of the node, tested or not.
 
-    *corrupt* tells that a check found wrong results, at the first try or at a second one.
+    *corrupt* says that a check found wrong results, at the first try or at a second one.
     """
 
     gpus: tuple[str, ...]
@@ -52,9 +52,7 @@ class Look(NamedTuple):
 
 
 def lines(report: Report, *, whole: bool) -> list[Line]:
-    """Return the tables, none where nothing was burnt in; *whole* leaves nothing out of the list
-    of other rates.
-    """
+    """Return the tables, none without a burn-in; *whole* lists all other rates."""
     rows = [
         row | {"name": str(row["name"]).removeprefix(BURNIN)}
         for row in report.measurements
@@ -79,7 +77,7 @@ def lines(report: Report, *, whole: bool) -> list[Line]:
     ]
 
 
-def _look(report: Report, rows: Sequence[Row]) -> Look:
+def _look(report: Report, rows: Sequence[Row]) -> BurnInRows:
     parts = [str(part["slot"]) for part in report.parts if part["kind"] == "gpu"]
     tested = [row["card"] for row in rows if row["card"] != NODE and row["address"]] + [
         row["to"] for row in rows if "to" in row
@@ -90,7 +88,7 @@ def _look(report: Report, rows: Sequence[Row]) -> Look:
         for row in rates
         if row["name"].endswith(AGAIN)
     }
-    return Look(
+    return BurnInRows(
         tuple(dict.fromkeys(parts + tested)),
         tuple(row for row in rates if not row["name"].endswith(AGAIN)),
         again,
@@ -100,16 +98,16 @@ def _look(report: Report, rows: Sequence[Row]) -> Look:
     )
 
 
-def _last(look: Look, row: Row) -> float:
-    """Return what counts: the second try where there was one."""
+def _last(look: BurnInRows, row: Row) -> float:
+    """Return the rate that counts: the second try where there was one."""
     return float(look.again.get((row["subject"], row["name"]), row)["value"])
 
 
 # --- what was compared
 
 
-def _head(look: Look) -> list[Line]:
-    """Say how much was compared, and what the marks mean."""
+def _head(look: BurnInRows) -> list[Line]:
+    """Return how much was compared, and what the marks mean."""
     done: dict[str, float] = {}
     found = {row["subject"]: row["value"] for row in look.counts if row["name"] == "mismatches"}
     for row in look.counts:
@@ -124,7 +122,7 @@ def _head(look: Look) -> list[Line]:
     seen = (
         f"{_amount(wrong)} wrong"
         if wrong
-        else "wrong results, told above,"
+        else "wrong results, listed above,"
         if look.corrupt
         else "no corruption seen"
     )
@@ -135,7 +133,8 @@ def _head(look: Look) -> list[Line]:
         )
     ]
     if len(look.gpus) > 1:
-        legend = f"below the median: ! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more; - not measured"
+        marks = f"! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more"
+        legend = f"below the median: {marks}; - not measured"
         told.append(Line(INDENT + legend, hang=len(INDENT)))
     return told
 
@@ -150,11 +149,11 @@ def _amount(number: float) -> str:
 # --- GPUs by numbers
 
 
-def _foot(look: Look) -> list[str]:
+def _foot(look: BurnInRows) -> list[str]:
     return ["median"] if len(look.gpus) > 1 else []
 
 
-def _rate_columns(look: Look) -> Iterator[Column]:
+def _rate_columns(look: BurnInRows) -> Iterator[Column]:
     """Yield the columns of the rates, hot beside cold where they differ."""
     for first, last, group in GROUPS:
         found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
@@ -167,7 +166,7 @@ def _rate_columns(look: Look) -> Iterator[Column]:
         for (name, test), heats in found.items():
             head = printable(name[len(first) : -len(last)]).replace("_", " ")
             head = head if names.count(name) == 1 else f"{head} {printable(test).partition('-')[0]}"
-            for heat in _told_apart(heats):
+            for heat in _select_heats(heats):
                 yield _column(look, group, head + heat.replace("-", " "), heats[heat])
 
 
@@ -180,7 +179,7 @@ def _group(row: Row) -> str:
     return max(fitting, key=lambda one: len(one[0]), default=("", "", ""))[2]
 
 
-def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _select_heats(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return which of cold ('') and hot are shown: both where a GPU's numbers differ or one is
     missing, else the hot ones.
     """
@@ -193,7 +192,7 @@ def _told_apart(heats: Mapping[str, Mapping[str, float]]) -> list[str]:
     return ["", HOT] if differ else [HOT]
 
 
-def _column(look: Look, group: str, head: str, values: Mapping[str, float]) -> Column:
+def _column(look: BurnInRows, group: str, head: str, values: Mapping[str, float]) -> Column:
     """Return one column with its median."""
     usual = upper_median(values.values())
     cells = [_cell(values.get(gpu), usual, _figure(values.get(gpu, 0.0))) for gpu in look.gpus]
@@ -217,7 +216,7 @@ def _figure(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
 
 
-def _load_columns(look: Look) -> Iterator[Column]:
+def _load_columns(look: BurnInRows) -> Iterator[Column]:
     """Yield the highest temperatures of all tests, and power and clock in the test that draws
     most.
     """
@@ -245,7 +244,7 @@ def _load_columns(look: Look) -> Iterator[Column]:
 
 
 def _whole(
-    look: Look, group: str, head: str, values: Mapping[str, float], *, judged: bool
+    look: BurnInRows, group: str, head: str, values: Mapping[str, float], *, judged: bool
 ) -> Iterator[Column]:
     """Yield a column of whole numbers, none without values; *judged* where a lower one is a worse
     one.
@@ -263,7 +262,7 @@ def _whole(
 # --- pairs
 
 
-def _matrix(look: Look, label: str, way: str) -> list[Line]:
+def _matrix(look: BurnInRows, label: str, way: str) -> list[Line]:
     """Return the speeds from each GPU (down) to each (across), each beside how it compares with
     the median of all pairs.
     """
@@ -294,10 +293,8 @@ def _pair(value: float | None, usual: float, *, same: bool) -> Cell:
 # --- the node's own tests, and other tools
 
 
-def _collectives(look: Look) -> list[Line]:
-    """Return a line a collective: operation, transport, ranks, size and bus bandwidth, as its
-    label tells them.
-    """
+def _collectives(look: BurnInRows) -> list[Line]:
+    """Return a line per collective: operation, transport, ranks, size and bus bandwidth."""
     rows = [row for row in look.rates if row["test"].startswith("nccl")]
     table = [[*_parts(row), _figure(_last(look, row))] for row in rows]
     if not table:
@@ -313,13 +310,13 @@ def _collectives(look: Look) -> list[Line]:
 
 
 def _parts(row: Row) -> list[str]:
-    """Take `all-reduce NVLS 8 1GiB` apart; of a label of another shape the whole is the operation."""
+    """Split `all-reduce NVLS 8 1GiB`; a label of another shape is the operation as a whole."""
     parts = printable(row["name"]).split(" ")
     return parts if len(parts) == 4 else [printable(row["name"]), "-", "-", "-"]
 
 
-def _others(look: Look, *, whole: bool) -> list[Line]:
-    """Return what has no table: the rates that other tools told, first of all."""
+def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
+    """Return the rates that have no table, mostly those of other tools."""
     rows = [
         row
         for row in look.rates
@@ -338,9 +335,7 @@ def _others(look: Look, *, whole: bool) -> list[Line]:
 
 
 def _listed(told: list[Line], *, whole: bool) -> list[Line]:
-    """Return a list below an empty line, the first of it only where it is long and not asked for
-    as a whole.
-    """
+    """Return a list below an empty line, cut short unless the whole was asked for."""
     shown = told if whole else told[:MOST_OTHERS]
     more = (
         [Line(f"and {len(told) - len(shown)} more (-v shows them)")]
@@ -350,8 +345,8 @@ def _listed(told: list[Line], *, whole: bool) -> list[Line]:
     return [Line(""), *shown, *more] if told else []
 
 
-def _twice(look: Look, *, whole: bool) -> list[Line]:
-    """Return both numbers of what was measured again because the first one was too low."""
+def _twice(look: BurnInRows, *, whole: bool) -> list[Line]:
+    """Return both numbers of what was measured again because the first was too low."""
     told = []
     for row in look.rates:
         second = look.again.get((row["subject"], row["name"]))

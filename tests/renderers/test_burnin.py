@@ -185,7 +185,8 @@ def test_what_only_the_second_try_had_wrong_is_no_clean_burn_in() -> None:
             if line.startswith("Burn-in")
         ]
         assert (
-            head == "Burn-in: wrong results, told above, in 49,344 results, 19.0 billion words read"
+            head
+            == "Burn-in: wrong results, listed above, in 49,344 results, 19.0 billion words read"
         )
 
 
