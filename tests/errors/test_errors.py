@@ -1,0 +1,181 @@
+"""Every error message of the program, with a situation that causes it.
+
+`errors.yaml` is the table: how the program is called, in a folder with which files, what it then
+says on standard error, and its exit code. `GPUSCAN_WRITE_GOLDEN=1 pytest tests/errors` writes the
+messages and codes anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from nodes_recordings import base
+from paths import ROOT
+from program import Call
+
+from gpuscan.importers.load import opened
+from gpuscan.recording import save
+
+TABLE = Path(__file__).parent / "errors.yaml"
+SITUATIONS: list[dict[str, Any]] = yaml.safe_load(TABLE.read_text("utf-8"))
+RAISED = {
+    "GpuscanError",
+    "UsageError",
+    "ProfileError",
+    "RecordingError",
+    "StateError",
+    "Damaged",
+    "Newer",
+}
+LEAST_TEXT = 6  # letters: a message with fewer of its own passes another one's on
+# what no command line alone can cause: the file and the beginning of the message, and why
+ELSEWHERE = {
+    ("burnin/exercise.py", "--level loads"): "needs NVIDIA's binding: tests/burnin",
+    ("burnin/exercise.py", "--checkpoint: the UUID"): "needs a GPU under load: tests/burnin",
+    ("burnin/exercise.py", "{}: the checkpoint"): "needs a GPU under load: tests/burnin",
+    ("burnin/exercise.py", "{}: no checkpoint"): "needs a GPU under load: tests/burnin",
+    ("burnin/worker/", ""): "between the scheduler and its workers, never shown to users",
+    ("files.py", "{}: others may write"): "depends on the user: tests/profile, tests/engine",
+    ("files.py", "{}: belongs to another"): "depends on the user: tests/profile, tests/engine",
+    ("files.py", "{}: cannot be written: "): "the folder must vanish during the run",
+    ("cli/output.py", "{}: cannot be written: {}"): "depends on the user: tests/cli",
+    ("cli/output.py", "standard output"): "needs a full disk: tests/cli/test_surroundings.py",
+    ("cli/profile.py", "interrupted"): "needs a signal during a scan: tests/live",
+    ("pytest_plugin.py", ""): "pytest's own command line: tests/test_pytest_plugin.py",
+    ("tickets/evidence.py", "--collect-on-fail {}: this user"): "depends on the user",
+    ("tickets/evidence.py", "{}: cannot keep"): "the folder must vanish during the run",
+    ("state/place.py", "{}: another gpuscan"): "needs another process: tests/state",
+    ("state/place.py", "{}: damaged, and it"): "needs a read-only file system",
+    ("swap/session.py", "swap begin: the scan"): "needs a signal during a scan: tests/swap",
+    ("swap/session.py", "{}: {}: the swap"): "depends on the user: tests/swap",
+    ("swap/session.py", "{}: the swap"): "depends on the user: tests/swap",
+}
+
+
+class Template(NamedTuple):
+    """One message that the package can raise; `{}` stands for what it is told at run time."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def pattern(self) -> str:
+        return ".*".join(re.escape(part) for part in self.text.split("{}"))
+
+
+def text_of(node: ast.expr) -> str:
+    """Return an expression's literal text, `{}` for all that is computed."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return text_of(node.left) + text_of(node.right)
+    return "{}"
+
+
+@cache
+def templates() -> tuple[Template, ...]:
+    """Return every message of an error that ends a command."""
+    found = []
+    for path in sorted((ROOT / "gpuscan").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)):
+                continue
+            if isinstance(node.exc.func, ast.Name) and node.exc.func.id in RAISED:
+                text = text_of(node.exc.args[0]) if node.exc.args else ""
+                file = str(path.relative_to(ROOT / "gpuscan"))
+                found.append(Template(file, node.lineno, text))
+    return tuple(found)
+
+
+def happens_elsewhere(template: Template) -> bool:
+    return any(
+        template.file.startswith(file) and template.text.startswith(text)
+        for file, text in ELSEWHERE
+    )
+
+
+def prepare(folder: Path, files: dict[str, Any]) -> None:
+    """Make the files of a situation: a text (repeated), a folder (null), or a recording."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.mkdir()
+        elif isinstance(content, str):
+            path.write_bytes(content.encode("latin-1"))
+        elif "repeat" in content:
+            path.write_text(content["repeat"] * content["times"], "utf-8")
+        else:
+            name = content["recording"]
+            recording = opened(name) if name == "demo" else base(name)
+            recording.meta = recording.meta._replace(**content.get("meta", {}))
+            save(recording, str(path))
+
+
+@pytest.fixture
+def cause(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Bring a situation about; return its exit code and standard error."""
+
+    def run(situation: dict[str, Any]) -> tuple[int, str]:
+        prepare(tmp_path, situation.get("files", {}))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("GPUSCAN_STATE_DIR", str(tmp_path / "state"))
+        for name, value in situation.get("env", {}).items():
+            monkeypatch.setenv(name, value)
+        if "first" in situation:
+            call(*shlex.split(situation["first"]))
+        ended = call(*shlex.split(situation["run"]))
+        err = ended.err.replace(str(tmp_path), "FOLDER").replace(str(ROOT), "SOURCE")
+        return ended.code, err
+
+    return run
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one["situation"])
+def test_a_mistake_gets_its_message(situation: dict[str, Any], cause: Any) -> None:
+    code, err = cause(situation)
+    if os.environ.get("GPUSCAN_WRITE_GOLDEN"):
+        situation |= {"code": code, "stderr": err}
+        text = yaml.safe_dump(SITUATIONS, sort_keys=False, allow_unicode=True, width=100)
+        TABLE.write_text(text, "utf-8")
+    assert "Traceback" not in err
+    assert (code, err) == (situation["code"], situation["stderr"])
+
+
+def test_every_message_has_a_situation() -> None:
+    said = " ".join(" ".join(one["stderr"].replace("gpuscan: ", "").split()) for one in SITUATIONS)
+    missing = [
+        f"gpuscan/{one.file}:{one.line}: {one.text}"
+        for one in templates()
+        if len(re.sub("[^A-Za-z]", "", one.text)) >= LEAST_TEXT
+        and not happens_elsewhere(one)
+        and not re.search(" ".join(one.pattern.split()), said)
+    ]
+    told = "\n".join(missing)
+    assert not missing, f"add a situation to tests/errors/errors.yaml for:\n{told}"
+
+
+def test_the_messages_elsewhere_exist() -> None:
+    unused = [
+        key
+        for key in ELSEWHERE
+        if not any(one.file.startswith(key[0]) and one.text.startswith(key[1]) for one in templates())
+    ]
+    assert unused == []
+
+
+def test_no_message_is_without_words() -> None:
+    assert [one for one in SITUATIONS if not one["stderr"].strip()] == []
