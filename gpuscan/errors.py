@@ -1,4 +1,4 @@
-"""What ends a command with a sentence instead of a verdict; caught only in cli.py, exit code 2."""
+"""The errors that end a command without a verdict, caught only in gpuscan/cli: exit code 2."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import sys
 class GpuscanError(Exception):
     """The base: its text names the file or option, what is wrong with it, and what to do.
 
-    *verdict* is the exit code of a failure that is proven all the same, 0 without one.
+    *verdict* is the exit code of a failure that was proven before the error, 0 without one.
     """
 
     verdict = 0
@@ -26,9 +26,7 @@ class RecordingError(GpuscanError):
 
 
 def complain(text: str) -> None:
-    """Tell people on standard error, in UTF-8 whatever the locale; where that cannot be written
-    nobody is to hear it.
-    """
+    """Print a line on standard error, in UTF-8 whatever the locale; silent if that is closed."""
     try:
         sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape"))
         sys.stderr.flush()
@@ -37,16 +35,12 @@ def complain(text: str) -> None:
 
 
 def mute(number: int = 1) -> None:
-    """Send a standard stream nowhere: what is left in its buffer can reach nobody, and the flush
-    at exit must not complain.
-    """
+    """Send a standard stream to /dev/null, so that the flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def near_misses(word: str, known: "list[str]", what: str) -> str:
-    """Return a hint that names what *word* may have meant, or all that is known when nothing is
-    close.
-    """
+    """Return a hint that names what *word* may have meant, or all known words if none is close."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=3, cutoff=0.5)

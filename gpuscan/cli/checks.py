@@ -22,7 +22,10 @@ gpuscan checks list --checks ./site-checks
 
 @command(app, ASKED, given.CHECKS, given.FORMAT, examples=EXAMPLES)
 def checks(action: str, name: str, checks: Sequence[str], format_: str) -> None:
-    """List the checks, or show one: why it matters, what fixes a failure, who says so."""
+    """List the checks, or show one with its reasons.
+
+    That is why it matters, what fixes a failure, and who says so.
+    """
     from gpuscan.cli import reference
     from gpuscan.cli.output import write
     from gpuscan.engine.judging import all_checks

@@ -1,5 +1,5 @@
-"""`gpuscan explain xid|sxid|dcgm`: one code of the catalogue, with reasons, sources and those who
-say otherwise.
+"""`gpuscan explain xid|sxid|dcgm`: a code of the catalogue, with reasons, sources and
+disagreements.
 """
 
 import json
@@ -18,22 +18,22 @@ KINDS = {"xid": "Xid", "sxid": "SXid", "dcgm": "DCGM code"}
 PREFIXES = ("ROBUST_CHANNEL_", "NVSWITCH_ERR_", "DCGM_FR_")
 WIDTH, MARGIN = 80, 12
 STATES = {
-    "mapped": "where the driver wants no recovery of the GPU any more, it is history",
-    "unmapped": "the driver sets no recovery action for it: only a reset or a boot ends it",
-    "none": "says nothing of the GPU's state by itself",
+    "mapped": "history once the driver asks for no recovery of the GPU",
+    "unmapped": "the driver sets no recovery action for it, so only a reset or a boot ends it",
+    "none": "says nothing about the GPU's state by itself",
 }
 FLAGS = {
     "remap_failed": "the GPU's row remap failure flag is {}set",
     "remap_pending": "a row remap is {}pending",
     "sram_threshold": "the GPU's SRAM threshold flag is {}set",
     "lost": "the GPU is {}lost",
-    "needs_reset": "the GPU does {}refuse to work until a reset",
+    "needs_reset": "the GPU does {}need a reset",
 }
 
 
 def render(kind: str, name: str, format_: str) -> str:
-    """Return all that is known of a code, by its number or name; of every code of the kind, one a
-    line, without a name.
+    """Return everything known about a code, given by number or name; without a name, one line for
+    each code of the kind.
     """
     if not name:
         return _listed(catalogue.entries(kind), format_)
@@ -60,14 +60,14 @@ def find(kind: str, name: str) -> Entry:
     misses = hits or _near(known, name)
     hint = " or ".join(f"{one.code} ({one.name})" for one in misses[:4])
     what = (
-        f"{len(hits)} names hold '{name[:60]}'"
+        f"{len(hits)} names contain '{name[:60]}'"
         if hits
         else f"no {KINDS[kind]} '{name[:60]}' is in the catalogue"
     )
     more = (
         ""
         if hits or kind == "dcgm"
-        else f"\nwhat NVIDIA has not published is {catalogue.entry(f'{kind}:0').action.value}"
+        else f'\ncodes that NVIDIA has not documented default to action "{catalogue.entry(f"{kind}:0").action.value}"'
     )
     raise UsageError(f"{what}: did you mean {hint}?{more}")
 
@@ -80,8 +80,8 @@ def _short(name: str) -> str:
 
 
 def _near(known: tuple[Entry, ...], name: str) -> list[Entry]:
-    """Return the codes that a number or name may have meant: the next lower and higher, and those
-    written much alike.
+    """Return the codes that a number or name may have meant: the nearest numbers, and similar
+    spellings.
     """
     from difflib import get_close_matches
 
@@ -210,11 +210,11 @@ def _again(entry: Entry) -> str:
     ladder = TO_REPLACE[TO_REPLACE.index(entry.action) :] if entry.action in TO_REPLACE else ()
     steps = ladder if entry.ladder is None else entry.ladder
     if not steps:
-        return "asks for no more when it comes again" if entry.ladder == () else ""
+        return "nothing more if it comes again" if entry.ladder == () else ""
     back = (
         f"if it comes again within {entry.window_days:g} days"
         if entry.window_days
-        else "each if the one before has not helped"
+        else "each if the one before did not help"
     )
     return f"{', '.join(step.value for step in steps)}, {back}"
 

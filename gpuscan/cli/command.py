@@ -20,6 +20,7 @@ GROUP: dict[str, Any] = {
 REQUIRED = Parameter.empty
 BLANK = "{} is empty (an unset shell variable?): give a value or leave the option out"
 OTHER_OPTIONS = "Other options"
+PANELS = ("Arguments", "Swap", "What is judged", "Input", "Burn-in", "Output", "History")
 
 
 class Command(TyperCommand):
@@ -38,11 +39,12 @@ class Command(TyperCommand):
             is_argument = parameter.param_type_name == "argument"
             panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
             panels.setdefault(panel or OTHER_OPTIONS, []).append(row)
-        last = panels.pop(OTHER_OPTIONS, [])
-        panels[OTHER_OPTIONS if panels.keys() - {"Arguments"} else "Options"] = last
+        last = "Options" if panels.keys() <= {"Arguments", OTHER_OPTIONS} else OTHER_OPTIONS
+        panels[last] = panels.pop(OTHER_OPTIONS, [])
         firsts = [first for rows in panels.values() for first, _ in rows]
         width = max((len(first) for first in firsts if len(first) <= WIDEST), default=WIDEST)
-        for panel, rows in panels.items():
+        for panel in (*PANELS, last):
+            rows = panels.get(panel)
             if rows:
                 with formatter.section(panel):
                     formatter.write_dl([(first.ljust(width), text) for first, text in rows], width)

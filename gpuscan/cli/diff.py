@@ -30,7 +30,10 @@ gpuscan diff before.json.gz after.json.gz --expect gpu:SXM6
     examples=EXAMPLES,
 )
 def diff(**values: Any) -> int:
-    """Judge a swap from two recordings: was the right part changed, does it fit, is the fault gone?"""
+    """Judge a swap by the recordings before and after it.
+
+    Was the right part changed, does it fit, and is the fault gone?
+    """
     from gpuscan.cli import pipeline, sources
     from gpuscan.cli.options import read_options, read_swap_options
 

@@ -12,7 +12,10 @@ app = typer.Typer()
 
 @command(app, given.STARTED, given.SCAN, given.FORMAT, examples="gpuscan doctor")
 def doctor(format_: str, **values: Any) -> int:
-    """Show what this user, container and driver let gpuscan read, and how to read more."""
+    """Show what gpuscan can read here, and how to read more.
+
+    It depends on the user, the container and the driver.
+    """
     from gpuscan.cli import visibility
     from gpuscan.cli.options import read_scan_options
     from gpuscan.cli.output import write

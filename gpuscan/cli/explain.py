@@ -24,7 +24,7 @@ gpuscan explain hold
 
 @command(app, ASKED, given.FORMAT, given.STATE_DIR, examples=EXAMPLES)
 def explain(what: str, name: str, format_: str, state_dir: str | None) -> None:
-    """Explain an NVIDIA error code, an exit code, a check, or the hold on this node."""
+    """Explain an NVIDIA code, an exit code, a check or the hold."""
     from gpuscan.cli.output import write
 
     write(_explanation(what, name, format_, state_dir or ""), "")

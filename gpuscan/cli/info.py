@@ -23,7 +23,10 @@ gpuscan info --replay demo --format csv
 
 @command(app, given.STARTED, given.REPLAY, given.SCAN, FORMAT, given.FILE_OUTPUT, examples=EXAMPLES)
 def info(replay: str | None, format_: str, output: str | None, **values: Any) -> int:
-    """List what is in the node: host, driver, GPUs, network adapters, disks."""
+    """List the parts of the node.
+
+    Host, driver, GPUs, network ports and adapters, and disks, without judging them.
+    """
     from gpuscan.cli import inventory
     from gpuscan.cli.options import read_scan_options, refuse_scan_options
     from gpuscan.cli.output import terminal_width, write

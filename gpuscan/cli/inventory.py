@@ -1,4 +1,4 @@
-"""`gpuscan info`: what is in the node, for people, JSON or CSV; no judgement."""
+"""`gpuscan info`: what is in the node, as text, JSON or CSV."""
 
 import csv
 import io
@@ -133,7 +133,7 @@ def _record(record: Any) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """A fact that was not read is null, and its kind is told by `gpuscan doctor`."""
+    """A fact that was not read is null; `gpuscan doctor` shows why."""
     return None if is_unread(value) else value
 
 
@@ -154,13 +154,13 @@ def _word(value: object) -> str:
 
 
 def _joined(tables: list[list[str]]) -> list[str]:
-    """Join tables, an empty line before each."""
+    """Join tables, with an empty line before each."""
     return [line for table in tables if table for line in ("", *table)]
 
 
 def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], width: int) -> list[str]:
-    """Return a table's lines; one that is too wide goes on below, its first column repeated. What
-    no row has is left out.
+    """Return a table's lines. One that is too wide continues below with its first column repeated;
+    an empty far_end column is left out.
     """
     if not rows:
         return []

@@ -47,7 +47,10 @@ gpuscan log kern.log.2.gz --boot all --only xid
     examples=EXAMPLES,
 )
 def log(**values: Any) -> int:
-    """Judge a kernel log: dmesg, journalctl, syslog or /dev/kmsg, from a file or a pipe."""
+    """Judge a kernel log from a file or a pipe.
+
+    It may be from dmesg, journalctl, syslog or /dev/kmsg, plain or compressed.
+    """
     from gpuscan.live.logfile import LogFile
 
     with LogFile(values["file"]) as file:  # grep starts while the rest is imported

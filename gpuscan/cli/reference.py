@@ -1,4 +1,4 @@
-"""`gpuscan checks` and `gpuscan explain`: what is judged, by whose word, and what the codes mean."""
+"""`gpuscan checks` and `gpuscan explain`: what is judged, on whose authority, and exit codes."""
 
 import json
 import re
@@ -12,16 +12,16 @@ from gpuscan.model.outcome import ACTIONS, EXIT_STYLES, EXIT_WARN, Action, exit_
 EXITS = {
     0: (
         "pass, warn",
-        "All that the profile expects was read, and nothing failed. Only 0 puts a node to work.",
+        "Everything the profile expects was read, and nothing failed. Only 0 means: back to work.",
     ),
     1: ("-", "gpuscan itself broke; never a verdict. Report it."),
     2: ("-", "Wrong usage, an unknown or invalid profile, or a broken check module."),
     3: (
         "incomplete",
-        "Something needed was not read, and nothing failed. gpuscan doctor tells what would show more.",
+        "Something needed was not read, and nothing failed. See gpuscan doctor.",
     ),
-    10: ("warn", "Only with --fail-on warn: warnings, and nothing worse."),
-    20: ("software", "A setting, a service, the driver, or a fault without a class."),
+    10: ("warn", "Warnings and nothing worse; only with --fail-on warn."),
+    20: ("software", "A setting, a service, the driver, or a fault of unknown class."),
     30: ("reboot", "A GPU reset or a reboot clears it."),
     31: (
         "reboot",
@@ -30,7 +30,7 @@ EXITS = {
     40: ("hardware", "Inspect: reseat, cable, power, cooling, field diagnostic."),
     41: ("hardware", "Replace the part."),
 }
-SIGNALS = "128+n: ended by signal n, after a partial report marked incomplete."
+SIGNALS = "128+n: ended by signal n; the report is partial and marked incomplete."
 MOST_SIGNALS = 64
 
 
@@ -72,7 +72,7 @@ def find_check(checks: Sequence[Check], name: str) -> Check:
 
 
 def render_check(one: Check, format_: str) -> str:
-    """Return all that is known of one check."""
+    """Return everything known about one check."""
     row = ACTIONS[one.mark.action]
     if format_ == "json":
         return (
@@ -98,7 +98,7 @@ def render_check(one: Check, format_: str) -> str:
     lines += [f"source    {one.mark.source}"] if one.mark.source else []
     lines += [f"needs     {', '.join(one.mark.needs)}"] if one.mark.needs else []
     lines += (
-        ["busy      only warns where jobs run (--context busy)"]
+        ["busy      only warns while jobs run (--context busy)"]
         if one.mark.jobs or one.mark.urgency != "now"
         else []
     )
@@ -107,7 +107,7 @@ def render_check(one: Check, format_: str) -> str:
 
 def render_exit_codes(code: str, format_: str) -> str:
     """Return what an exit code means, or all of them; raises UsageError for one that gpuscan never
-    gives.
+    uses.
     """
     number = int(code) if re.fullmatch("[0-9]{1,3}", code) else -1
     if 128 < number <= 128 + MOST_SIGNALS:
@@ -118,7 +118,7 @@ def render_exit_codes(code: str, format_: str) -> str:
         )
     if code and number not in EXITS:
         raise UsageError(
-            f"gpuscan never exits with '{code}': its codes are {', '.join(map(str, EXITS))} and 128+n"
+            f"exit code {code}: gpuscan never uses it; its codes are {', '.join(map(str, EXITS))} and 128+n"
         )
     chosen = {number: EXITS[number]} if code else EXITS
     if format_ == "json":

@@ -53,6 +53,7 @@ CLEAR_REASON: Declared = {
     "reason": (
         option(
             "--reason",
+            panel=given.HISTORY_PANEL,
             metavar="TEXT",
             refuse_blank=False,
             help="why the hold may be lifted; kept in the archive",
@@ -64,6 +65,7 @@ FILTER: Declared = {
     "part": (
         option(
             "--part",
+            panel=given.HISTORY_PANEL,
             metavar="PART",
             refuse_blank=False,
             help="only findings on this part: slot or serial number",
@@ -73,6 +75,7 @@ FILTER: Declared = {
     "check": (
         option(
             "--check",
+            panel=given.HISTORY_PANEL,
             metavar="SEL",
             refuse_blank=False,
             help="only findings of this check: area, id or glob",
@@ -99,7 +102,7 @@ def status(
     state_dir: str | None,
     root: str,
 ) -> int:
-    """Print this node's last verdict and its hold, at once, without scanning."""
+    """Print the last verdict and the hold, without scanning."""
     from gpuscan.cli.options import read_duration
     from gpuscan.cli.output import write
 

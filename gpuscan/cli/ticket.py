@@ -49,7 +49,10 @@ gpuscan ticket --format markdown --output ticket.md
 def ticket(
     report: str, gpu: str | None, format_: str, output: str | None, state_dir: str | None
 ) -> None:
-    """Write an RMA ticket for a failed part: serials, evidence, timeline and NVIDIA's policy."""
+    """Write an RMA ticket for a failed part.
+
+    It holds serial numbers, evidence, a timeline and NVIDIA's policy.
+    """
     from gpuscan.cli.output import write
     from gpuscan.tickets.load import load_input
     from gpuscan.tickets.ticket import build_ticket, render_ticket

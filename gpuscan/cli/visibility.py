@@ -1,6 +1,4 @@
-"""`gpuscan doctor`: what this user, container and driver let gpuscan see, and what would show
-more.
-"""
+"""`gpuscan doctor`: what this user, container and driver let gpuscan read, and how to read more."""
 
 import json
 import os
@@ -39,25 +37,25 @@ GAINS = {
     (
         "PCI devices",
         "no-permission",
-    ): "run as root: what a GPU's VPD tells (serial and part number) is for root alone",
-    ("DMI", "no-permission"): "run as root: serial numbers in DMI are for root alone",
-    ("DMI", "not-found"): "this machine or container gives no DMI names",
+    ): "run as root: only root can read a GPU's VPD (serial and part number)",
+    ("DMI", "no-permission"): "run as root: only root can read serial numbers in DMI",
+    ("DMI", "not-found"): "this machine or container has no DMI data",
     ("NVML", "no-permission"): "run as root, or give the container the device files (--gpus all)",
-    ("NVML", "timed-out"): "the driver is stuck: see gpuscan run; usually only a reboot helps",
+    ("NVML", "timed-out"): "the driver is stuck; see gpuscan run; usually only a reboot helps",
     ("InfiniBand", "not-found"): "no HCA, or its driver is not loaded (mlx5_ib)",
-    ("disks", "not-found"): "no NVMe disk is in this machine",
+    ("disks", "not-found"): "this machine has no NVMe disk",
     ("device files", "not-found"): "/dev is not visible here",
 }
 NVML_CODES = {
     9: "load the nvidia kernel module",
-    12: "install libnvidia-ml (or name its place with --driver-root)",
-    18: "module and library differ: reload the module or reboot",
+    12: "install libnvidia-ml, or give its location with --driver-root",
+    18: "kernel module and library have different versions: reload the module or reboot",
 }
 WRONG_BINDINGS = ("pynvml", "nvidia-ml-py3")
 
 
-class Sight(NamedTuple):
-    """One area: how many readings were answered of how many, the lacks by kind, what would help."""
+class Visibility(NamedTuple):
+    """One area: readings answered and asked, errors by kind, and what would help."""
 
     area: str
     answered: int
@@ -67,30 +65,30 @@ class Sight(NamedTuple):
 
 
 def render(recording: Recording, format_: str) -> str:
-    """Return what can be seen as text or JSON."""
+    """Return what can be read as text or JSON."""
     renderers.find(format_)
-    sights = [_sight(area, keys, recording) for area, keys in AREAS]
+    areas = [_assess(name, recording) for name, _ in AREAS]
     warnings = list(_warnings(recording))
     if format_ == "json":
         document = {
             "gpuscan_version": __version__,
             "uid": os.geteuid(),
-            "areas": [s._asdict() for s in sights],
+            "areas": [area._asdict() for area in areas],
             "warnings": warnings,
         }
         return json.dumps(document, indent=1) + "\n"
     lines = [f"gpuscan {__version__}, Python {sys.version.split()[0]}, uid {os.geteuid()}"]
-    lines += [_line(sight) for sight in sights if sight.asked]
+    lines += [_line(area) for area in areas if area.asked]
     return "\n".join([*lines, *(f"warning: {warning}" for warning in warnings)]) + "\n"
 
 
-def _line(sight: Sight) -> str:
-    told = ", ".join(f"{number} {kind.replace('-', ' ')}" for kind, number in sight.lacks.items())
-    line = f"{sight.area:<14}{sight.answered} of {sight.asked} read{'; ' + told if told else ''}"
-    return f"{line}\n{'':<14}-> {sight.hint}" if sight.hint else line
+def _line(area: Visibility) -> str:
+    lacks = ", ".join(f"{number} {kind.replace('-', ' ')}" for kind, number in area.lacks.items())
+    line = f"{area.area:<14}{area.answered} of {area.asked} read{'; ' + lacks if lacks else ''}"
+    return f"{line}\n{'':<14}-> {area.hint}" if area.hint else line
 
 
-def _sight(area: str, prefixes: tuple[str, ...], recording: Recording) -> Sight:
+def _assess(area: str, recording: Recording) -> Visibility:
     mine = [reading for reading in recording if _area_of(reading.key) == area]
     lacks: dict[str, int] = {}
     hint = ""
@@ -100,7 +98,7 @@ def _sight(area: str, prefixes: tuple[str, ...], recording: Recording) -> Sight:
             lacks[kind] = lacks.get(kind, 0) + 1
             code = NVML_CODES.get(reading.error.code or 0, "") if area == "NVML" else ""
             hint = hint or code or GAINS.get((area, kind), "")
-    return Sight(area, sum(reading.error is None for reading in mine), len(mine), lacks, hint)
+    return Visibility(area, sum(reading.error is None for reading in mine), len(mine), lacks, hint)
 
 
 def _area_of(key: str) -> str:
@@ -119,7 +117,7 @@ def _warnings(recording: Recording) -> Iterable[str]:
         yield f"the package {name} {version} shadows nvidia-ml-py: {cure}"
     node: Any = collectors.node(recording)
     if not is_unread(node.gpus) and not node.gpus:
-        yield "no NVIDIA GPU is on PCI"
+        yield "there is no NVIDIA GPU on the PCI bus"
     log = node.kernel_log
     if not is_unread(log) and not is_unread(log.whole) and not log.whole:
-        yield f"the kernel log reaches back to {log.covered_from_s:.0f} s after boot only"
+        yield f"the kernel log only reaches back to {log.covered_from_s:.0f} s after boot"

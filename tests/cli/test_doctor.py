@@ -105,7 +105,7 @@ def test_an_nvml_code_of_another_area_is_no_hint() -> None:
 
 def test_warnings() -> None:
     assert (
-        "no NVIDIA GPU is on PCI"
+        "there is no NVIDIA GPU on the PCI bus"
         in as_json(patch(EIGHT, {"dir:/sys/bus/pci/devices": []}))["warnings"]
     )
     cut = patch(
@@ -113,7 +113,7 @@ def test_warnings() -> None:
         {KMSG: ["6,17,5500000,-;later"], JOURNAL: {"error": ["not-found", "no journalctl", 2]}},
     )
     (told,) = [one for one in as_json(cut)["warnings"] if "kernel log" in one]
-    assert told.startswith("the kernel log reaches back to ")
+    assert told.startswith("the kernel log only reaches back to ")
     assert f"warning: {told}\n" in visibility.render(cut, "text")
     assert not [one for one in as_json(EIGHT)["warnings"] if "shadows" not in one]
 

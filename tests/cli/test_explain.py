@@ -60,7 +60,7 @@ def test_a_code_with_its_reasons(call: Call) -> None:
     [
         ("xid 63", "none if a row remap is not pending: the repair has taken effect"),
         ("xid 63", "disagrees NVIDIA's Xid catalogue: asks to ignore it"),
-        ("xid 63", "asks for no more when it comes again"),
+        ("xid 63", "nothing more if it comes again"),
         ("xid 13", "program a program's fault is the usual cause"),
         ("xid 94", "reset-gpu (next-idle) if the line says D-RST: Yes"),
         ("xid 95", "if the line says RST: No and the line says D-RST: Yes"),
@@ -165,9 +165,9 @@ def test_a_code_by_its_name(words: tuple[str, str], code: int, call: Call) -> No
         ),
         (
             ("xid", "gsp"),
-            ("2 names hold 'gsp': did you mean 119 (GSP_RPC_TIMEOUT) or 120 (GSP_ERROR)?",),
+            ("2 names contain 'gsp': did you mean 119 (GSP_RPC_TIMEOUT) or 120 (GSP_ERROR)?",),
         ),
-        (("xid", "UNKNOWN_PUBLICLY"), ("8 names hold 'UNKNOWN_PUBLICLY': did you mean 177",)),
+        (("xid", "UNKNOWN_PUBLICLY"), ("8 names contain 'UNKNOWN_PUBLICLY': did you mean 177",)),
         (("xid", "²"), ("no Xid '²'",)),
         (("xid", "-79"), ("No such option",)),
         (("xid", "9" * 5000), ("no Xid '9999",)),
