@@ -50,7 +50,7 @@ def restore(document: Any, name: str) -> Recording:
 
     Raises RecordingError if the JSON is not a recording, or is damaged.
     """
-    if isinstance(document, dict) and {"verdict", "exit_code", "results"} <= set(document):
+    if isinstance(document, dict) and {"summary", "findings"} <= set(document):
         raise RecordingError(
             f"{name}: is a report, not a recording: give the recording that was judged"
         )

@@ -56,7 +56,6 @@ ELSEWHERE = {
     ("profile/capture.py", "there is no NVIDIA"): "needs a node without GPUs: tests/profile",
     ("profile/capture.py", "the GPUs differ"): "needs a node of unlike GPUs: tests/profile",
     ("profile/names.py", "{}: {}: its profiles"): "depends on the user: tests/profile",
-    ("pytest_plugin.py", ""): "pytest's own command line: tests/test_pytest_plugin.py",
     ("recording/files.py", "{}: larger than"): "needs a file of many MiB: tests/recording",
     ("recording/files.py", "{}: damaged or cut"): "needs a damaged gzip: tests/recording",
     ("recording/packed.py", "{}: packed with zstd"): "depends on the Python: tests/importers",
