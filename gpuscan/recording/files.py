@@ -45,12 +45,15 @@ def _dump_reading(reading: Reading) -> dict[str, Any]:
     return row
 
 
+REPORT_KEYS = ({"summary", "findings"}, {"verdict", "exit_code", "results"})
+
+
 def restore(document: Any, name: str) -> Recording:
     """Build a recording from its JSON; *name* is the file that errors name.
 
     Raises RecordingError if the JSON is not a recording, or is damaged.
     """
-    if isinstance(document, dict) and {"summary", "findings"} <= set(document):
+    if isinstance(document, dict) and any(keys <= set(document) for keys in REPORT_KEYS):
         raise RecordingError(
             f"{name}: is a report, not a recording: give the recording that was judged"
         )

@@ -114,7 +114,7 @@ MISTAKES = {
         "/no/such: No such file or directory",
     ),
     "recording": (["run", "--replay", "/no/such.gz"], "/no/such.gz: No such file or directory"),
-    "directory": (["judge", "/"], "/: Is a directory"),
+    "directory": (["judge", "/"], "/: is the root directory: give the directory"),
     "no file": (["judge"], "Missing argument"),
     "output": (
         ["run", "--replay", "demo", "--output", "/no/such/out"],

@@ -153,11 +153,11 @@ def test_a_code_by_its_name(words: tuple[str, str], code: int, call: Call) -> No
             (
                 "no Xid '999' is in the catalogue: did you mean 185 (SPARING_EVENT)",
                 "99 (",
-                "is investigate",
+                'default to action "investigate"',
             ),
         ),
         (("xid", "0"), ("did you mean 1 (",)),
-        (("sxid", "20039"), ("no SXid '20039'", "20038 (", "is investigate")),
+        (("sxid", "20039"), ("no SXid '20039'", "20038 (", 'default to action "investigate"')),
         (("dcgm", "1000"), ("no DCGM code '1000'", "132 (")),
         (
             ("xid", "GSP_RPC_TIMOUT"),

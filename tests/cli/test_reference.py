@@ -92,7 +92,7 @@ def test_checks_of_a_folder_of_one_s_own(tmp_path: Path, call: Call) -> None:
         out = answer(call, "checks", "show", name, "--checks", folder)
         assert out.startswith("site.new\n\nIt is new.\n\nBecause I say so.\n\nsubject   gpu\n")
     assert "urgency   next-idle\nimpact    capacity\nsource    me\nneeds     driver.loaded\n" in out
-    assert "busy      only warns where jobs run (--context busy)\n" in out
+    assert "busy      only warns while jobs run (--context busy)\n" in out
     row = next(
         row for row in data(call, "checks", "list", "--checks", folder) if row["id"] == "site.new"
     )
@@ -142,7 +142,7 @@ def test_other_styles_are_told(code: str, styles: str, call: Call) -> None:
 def test_signals_have_exit_codes_of_their_own(call: Call) -> None:
     assert (
         answer(call, "explain", "exit", "143")
-        == "143  128+n: ended by signal n, after a partial report marked incomplete.\n"
+        == "143  128+n: ended by signal n; the report is partial and marked incomplete.\n"
     )
     assert data(call, "explain", "exit", "130")["exit"] == 130
 
