@@ -16,7 +16,7 @@ STATUS_S = 0.5
 
 
 class ReaderChannel:
-    """The pipes to one kind of reader. Nothing here waits or judges: that is the supervisor's job."""
+    """The pipes to one kind of reader. Waiting and judging is the supervisor's job."""
 
     def __init__(self, kind: str, greeting: Sequence[object]) -> None:
         self.kind = kind

@@ -104,7 +104,7 @@ def _load_reader(kind: str) -> Callable[[Places], Reader]:
 
 
 class _BrokenReader:
-    """Takes the place of a reader that could not be imported, and answers every key with that."""
+    """Takes the place of a reader that could not be imported, and answers every key so."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason

@@ -1,4 +1,4 @@
-"""Reads the host below `--root`: files, listings, links, the kernel's ring buffer, fixed commands."""
+"""Reads the host below `--root`: files, folders, links, the kernel's ring buffer, commands."""
 
 import errno
 import os

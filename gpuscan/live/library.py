@@ -20,8 +20,8 @@ LIBRARY_FOLDERS = (
 
 
 def find_library(root: str) -> str:
-    """Return the path of NVML's library below a driver root (driver containers, Talos, Bottlerocket,
-    COS, NixOS); "" without a driver root, for the system's own.
+    """Return the path of NVML's library below a driver root (driver containers, Talos,
+    Bottlerocket, COS, NixOS); "" without a driver root, for the system's own.
     """
     if not root:
         return ""
