@@ -37,7 +37,7 @@ ORDER = (
     "catalogue",
     "model",
     "files",
-    "durations text pci",
+    "durations text table pci",
     "errors",
 )
 FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used

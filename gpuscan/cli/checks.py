@@ -27,13 +27,13 @@ def checks(action: str, name: str, checks: Sequence[str], format_: str) -> None:
     That is why it matters, what fixes a failure, and who says so.
     """
     from gpuscan.cli import reference
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import terminal_width, write
     from gpuscan.engine.judging import all_checks
     from gpuscan.errors import UsageError
 
     known = all_checks(checks)
     if action == "list":
-        write(reference.render_checks(known, format_), "")
+        write(reference.render_checks(known, format_, terminal_width()), "")
     elif name:
         write(reference.render_check(reference.find_check(known, name), format_), "")
     else:

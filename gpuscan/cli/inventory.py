@@ -10,6 +10,7 @@ from gpuscan import collectors
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model import Node, Unread, is_unread, read_or
 from gpuscan.recording import Recording
+from gpuscan.table import align
 from gpuscan.text import printable
 
 FORMATS = ("text", "json", "csv")
@@ -182,12 +183,7 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], width: int) -> 
 
 
 def _lines(columns: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in columns]
-    rows = zip(*columns, strict=True)
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return align(list(zip(*columns, strict=True)))
 
 
 def _csv(parts: Sequence[Parts]) -> str:

@@ -37,10 +37,10 @@ GOOD_NODES: Declared = {
 @command(profile, given.FORMAT, name="list", examples="gpuscan profile list")
 def list_profiles(format_: str) -> None:
     """List the profiles that can be named."""
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import terminal_width, write
     from gpuscan.profile import listing
 
-    write(listing.render_list(format_), "")
+    write(listing.render_list(format_, terminal_width()), "")
 
 
 @command(

@@ -8,6 +8,7 @@ from typing import Any
 from gpuscan.engine.suite import Check
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import ACTIONS, EXIT_STYLES, EXIT_WARN, Action, exit_code
+from gpuscan.table import align
 
 EXITS = {
     0: (
@@ -34,15 +35,12 @@ SIGNALS = "128+n: ended by signal n; the report is partial and marked incomplete
 MOST_SIGNALS = 64
 
 
-def render_checks(checks: Sequence[Check], format_: str) -> str:
+def render_checks(checks: Sequence[Check], format_: str, width: int = 0) -> str:
     """Return all checks: id, action, title."""
     if format_ == "json":
         return json.dumps([_row(one) for one in checks], indent=1) + "\n"
-    width = max(len(one.id) for one in checks)
-    action = max(len(one.mark.action.value) for one in checks)
-    return "".join(
-        f"{one.id:<{width}}  {one.mark.action.value:<{action}}  {one.title}\n" for one in checks
-    )
+    rows = [(one.id, one.mark.action.value, one.title) for one in checks]
+    return "".join(f"{line}\n" for line in align(rows, width=width))
 
 
 def _row(one: Check) -> dict[str, Any]:

@@ -7,18 +7,22 @@ from typing import Any
 from gpuscan.profile.keys import is_table
 from gpuscan.profile.loading import load
 from gpuscan.profile.names import list_profiles
+from gpuscan.table import align
 
 
-def render_list(format_: str) -> str:
-    """Return every profile that a name can mean, with description and file, as `text` or `json`."""
+def render_list(format_: str, width: int = 0) -> str:
+    """Return every profile that a name can mean, with description and file, as `text` or `json`.
+
+    The text is wrapped to a terminal's *width*, unless that is 0.
+    """
     rows = [
         {"name": name, "description": load(name).data.get("description", ""), "file": path}
         for name, path in sorted(list_profiles().items())
     ]
     if format_ == "json":
         return json.dumps(rows, indent=1) + "\n"
-    width = max(len(row["name"]) for row in rows)
-    return "".join(f"{row['name']:<{width}}  {row['description']}\n" for row in rows)
+    lines = align([(row["name"], row["description"]) for row in rows], width=width)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def render_profile(name: str, settings: Sequence[str], format_: str) -> str:
