@@ -117,7 +117,7 @@ class _BrokenReader:
 
 
 def _answer_rows(reader: Reader, batch: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield {key, value, at, ms, error} for each key of a batch; *error* only where there is one."""
+    """Yield {key, value, at, ms, error} per key of a batch; *error* only where there is one."""
     start_s = time.perf_counter()
     try:
         answers = reader.answer(batch)

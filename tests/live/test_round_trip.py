@@ -1,4 +1,4 @@
-"""Round trip: a recording laid out as a machine, collected from it again, holds the same readings."""
+"""Round trip: a recording laid out as a machine and collected again holds the same readings."""
 
 from __future__ import annotations
 

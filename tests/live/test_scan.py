@@ -383,8 +383,8 @@ def test_demo_runs_live(machine: Make) -> None:
 def test_a_recording_that_cannot_be_kept_does_not_cost_the_verdict(
     eight: Machine, changes: Mapping[str, Change], code: int, exit_code: int, verdict: str
 ) -> None:
-    """A proven failure keeps its exit code; anything else exits with 2. This device is full even for
-    root.
+    """A proven failure keeps its exit code; anything else exits with 2. This device is full even
+    for root.
     """
     eight.nvml(changes)
     done = eight.plain("run", "--format", "json", "--record", "/dev/full")

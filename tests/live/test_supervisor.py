@@ -295,7 +295,7 @@ def parent_of(pid: int) -> int:
 
 
 def test_a_short_deadline_blames_nobody(eight: Machine) -> None:
-    """The report comes in time; a silence of a few seconds proves nothing, and is no pass either."""
+    """The report comes in time; a few seconds of silence prove nothing, and are no pass."""
     eight.nvml({MIDDLE: Change(hang=True)})
     done = eight.run("--deadline", "20", limits="")
     assert done.verdict == (3, "incomplete", False)
@@ -307,8 +307,8 @@ def test_a_short_deadline_blames_nobody(eight: Machine) -> None:
 
 
 def test_a_slow_start_is_no_hang(eight: Machine) -> None:
-    """Without persistence mode the first use of NVML is slow; a short deadline then leaves everything
-    unknown.
+    """Without persistence mode the first use of NVML is slow; a short deadline then leaves
+    everything unknown.
     """
     eight.nvml({INIT: Change(delay_ms=2500)})
     done = eight.run("--deadline", "3", limits="")
