@@ -60,7 +60,7 @@ def failing(key: str, kind: str) -> BurnTest:
 
 def is_lacking(record: BurnTest, kind: str) -> bool:
     """Tell whether a record has no fact but its name, each for the same reason."""
-    named = {"label", "address", "kind", "gpu", "to", "hot"}
+    named = {"label", "address", "kind", "gpu", "to", "hot", "name", "part"}
     facts: list[Any] = [value for name, value in record._asdict().items() if name not in named]
     return all(is_unread(fact) and fact.kind == kind for fact in facts)
 
