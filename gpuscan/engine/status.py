@@ -58,7 +58,7 @@ def open_expectation(name: str, profile: Profile) -> Outcome:
         return Outcome(Status.SKIP, reason, SkipReason.NOT_JUDGED)
     return Outcome(
         Status.UNKNOWN,
-        f"nothing says what {name} should be here: name a profile, or --set {name}=…",
+        f"no expectation for {name}: name a profile, or use --set {name}=…",
     )
 
 

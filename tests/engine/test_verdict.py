@@ -256,7 +256,7 @@ def test_an_open_expectation_is_not_judged_or_unknown_where_nothing_vouches(tmp_
     result = the(judged(checks, demo_node(), expecting()._replace(vouches=False)), "area.count")
     assert (result.status, result.reason.split(":")[0]) == (
         UNKNOWN,
-        "nothing says what gpu.count should be here",
+        "no expectation for gpu.count",
     )
     four = load("default", ["gpu.count=4"])
     result = the(judged(checks, demo_node(), four), "area.count")
