@@ -155,7 +155,7 @@ def test_part_kind(change: Change) -> None:
         revision = (
             one.label == "part number" and value.rpartition("-")[0] == one.usual.rpartition("-")[0]
         )
-        say = warn if revision and change.kind == "gpu" and "list" not in one.whose else fail
+        say = warn if revision and change.kind == "gpu" and not one.listed else fail
         say(
             f"{one.label} {value}, but {one.whose} {one.usual}",
             observed=value,

@@ -56,6 +56,8 @@ class BurnTest:
     remap_pending: bool
     action: str
     wrong_beside: int
+    name: str
+    part: str
 
 class BusLink:
     answers: bool
@@ -101,6 +103,7 @@ class Compared:
     value: Any
     usual: Any
     whose: str
+    listed: bool
 
 class Counter:
     total: int

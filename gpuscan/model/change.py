@@ -14,13 +14,14 @@ ComparedRecord = Gpu | Port | Disk | Firmware | Host
 
 class Compared(NamedTuple):
     """A value and the one that it should have: *usual*, of which *whose* says the source (`the other
-    GPUs have`, `before it was`).
+    GPUs have`, `before it was`); *listed* if that source is the list of expected parts.
     """
 
     label: str
     value: Fact[Any]
     usual: Fact[Any]
     whose: str
+    listed: bool = False
 
 
 class Amount(NamedTuple):

@@ -128,10 +128,10 @@ def compare_with_list(part: SwapPart, expected: Mapping[str, ExpectedPart]) -> t
     rows = []
     if row.serial:
         serial = part.ids.get("serial") or part.lack
-        rows.append(Compared("serial", required(serial), row.serial, source))
+        rows.append(Compared("serial", required(serial), row.serial, source, listed=True))
     if row.part_number:
         number = part.marks.get("part number", NOTHING)
-        rows.append(Compared("part number", required(number), row.part_number, source))
+        rows.append(Compared("part number", required(number), row.part_number, source, listed=True))
     return tuple(rows)
 
 
