@@ -33,6 +33,6 @@ def load_or_import(file: str) -> Recording:
     """
     if not os.path.isdir(file) and is_json(file):
         return load(file)
-    from gpuscan.importers import import_path
+    from gpuscan.importers.reading import import_path
 
     return import_path(file)

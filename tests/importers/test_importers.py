@@ -20,10 +20,10 @@ from paths import RECORDINGS, SHARED
 from program import Call
 
 from gpuscan import collectors
-from gpuscan import importers as imports
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
+from gpuscan.importers import reading as imports
 from gpuscan.importers import unpacking
 from gpuscan.importers.load import open_recording
 from gpuscan.importers.registry import IMPORTERS

@@ -1,0 +1,129 @@
+"""Read any file or directory as a recording, each part by the importer that knows it."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpuscan.errors import RecordingError
+from gpuscan.importers import files, naming, splitting, unpacking
+from gpuscan.importers.part import Part
+from gpuscan.importers.registry import BY_NAME, readable
+from gpuscan.recording import Imported, Meta, Reading, Recording
+from gpuscan.recording.keys import IMPORTED_GPUS
+
+# gpu_burn prints a list of GPUs, which must not be judged without its verdict
+GPU_BURN = re.compile(r"^[ \t]*GPU \d+: (?:OK|FAULTY)[ \t\r]*$|\bproc'd: .* errors: ", re.MULTILINE)
+BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+SAMPLE = 1 << 16  # bytes that show whether a file is text
+QUOTED = 120  # characters of a file's first line in an error message
+MOST_NAMED = 3  # files in an error message
+
+
+class _ImportedFile(NamedTuple):
+    name: str
+    kinds: list[str]
+    readings: list[Reading]
+
+
+def recognise(name: str, data: bytes) -> list[Part]:
+    """Return the parts of a file that an importer reads, in their order; [] if there are none."""
+    if not data.strip() or len(BINARY.findall(data[:SAMPLE])) > len(data[:SAMPLE]) // 100:
+        return []
+    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
+    if GPU_BURN.search(text):
+        return []
+    path = files.original_path(name.replace(os.sep, "/"))
+    if path:
+        return [Part(files.IMPORTER.name, text, name, path)]
+    return splitting.split_text(name, text)
+
+
+def read_part(part: Part) -> list[Reading]:
+    """Return the readings that a part's importer makes of it."""
+    return BY_NAME[part.kind].readings(part)
+
+
+def import_path(path: str) -> Recording:
+    """Return what a file or directory contains as a recording.
+
+    Raises RecordingError if no importer reads anything in it.
+    """
+    contents = unpacking.read_files(path)
+    imported = [_import_file(name, data) for name, data in contents]
+    kinds = tuple(dict.fromkeys(kind for file in imported for kind in file.kinds))
+    if not kinds:
+        raise RecordingError(_refusal(path, contents))
+    unknown = tuple(file.name for file in imported if not file.kinds)
+    readings = _merge_listings([reading for file in imported for reading in file.readings])
+    readings = naming.unify_gpus(readings)
+    about = Imported(kinds, unknown if len(contents) > 1 else ())
+    return Recording(Meta(fragment=" and ".join(kinds), imported=about), _scope(readings), readings)
+
+
+def _import_file(name: str, data: bytes) -> _ImportedFile:
+    kinds, readings = list[str](), list[Reading]()
+    for part in recognise(name, data):
+        made = read_part(part)
+        readings += made
+        kinds += [part.kind] if made else []
+    return _ImportedFile(name, kinds, readings)
+
+
+def _merge_listings(readings: Sequence[Reading]) -> list[Reading]:
+    """Return the readings with one listing of each directory, of which parts may list some each."""
+    listings: dict[str, list[str]] = {}
+    for reading in readings:
+        if reading.key.startswith("dir:"):
+            listings.setdefault(reading.key, []).extend(reading.value)
+    merged = [Reading(key, list(dict.fromkeys(names))) for key, names in listings.items()]
+    return [*merged, *(reading for reading in readings if not reading.key.startswith("dir:"))]
+
+
+def _scope(readings: Iterable[Reading]) -> list[str]:
+    """Return globs of what the input contains.
+
+    A call that was made for every GPU is one glob; otherwise it is in the scope of those GPUs only.
+    """
+    by_call: dict[str, set[str]] = {}
+    gpus: set[str] = set()
+    exact: list[str] = []
+    for reading in readings:
+        call, _, rest = reading.key.partition("(")
+        gpu, comma, arguments = rest.rstrip(")").partition(",")
+        if reading.key == IMPORTED_GPUS:
+            gpus = set(reading.value)
+        if reading.key.startswith("nvml:nvmlDevice") and gpu and not gpu.isdecimal():
+            by_call.setdefault(f"{call}(*{comma}{arguments})", set()).add(gpu)
+        else:
+            exact.append(reading.key)
+    patterns = list(dict.fromkeys(exact))
+    for pattern, names in by_call.items():
+        if names >= gpus:
+            patterns.append(pattern)
+        else:
+            patterns += [pattern.replace("*", name) for name in sorted(names)]
+    return patterns
+
+
+def _refusal(path: str, contents: Sequence[unpacking.File]) -> str:
+    return (
+        f"{path}: nothing in it that gpuscan can read: {_describe(contents)}; it reads {readable()}"
+    )
+
+
+def _describe(contents: Sequence[unpacking.File]) -> str:
+    """Return what files look like that no importer reads."""
+    if not any(data.strip() for _, data in contents):
+        return "it is empty"
+    data = contents[0][1]
+    text = data.decode("utf-8", "replace")
+    if BINARY.search(data[:4096]):
+        return "it is binary data"
+    if len(contents) > 1:
+        names = ", ".join(name for name, _ in contents[:MOST_NAMED])
+        return f"none of its {len(contents)} files ({names}, …) is known"
+    if GPU_BURN.search(text):
+        return "it is the output of gpu_burn (gpuscan run --level long runs gpu_burn and judges it)"
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return f"it begins with {first.strip()[:QUOTED]!r}"
