@@ -78,7 +78,7 @@ def test_completion(test: BurnTest) -> None:
     aliases=["burnin.no_corruption_is_seen"],
 )
 def test_corruption(test: BurnTest) -> None:
-    """Every word compared was right.
+    """The test found no mismatch.
 
     A GPU whose own arithmetic or memory is wrong twice, in a repetition or in another test, is
     faulty; wrong once, it is suspect and stays drained. Where the GPU counted a memory error

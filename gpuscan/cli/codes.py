@@ -67,7 +67,7 @@ def find(kind: str, name: str) -> Entry:
     more = (
         ""
         if hits or kind == "dcgm"
-        else f'\ncodes that NVIDIA has not documented default to action "{catalogue.entry(f"{kind}:0").action.value}"'
+        else f'\nundocumented codes default to action "{catalogue.entry(f"{kind}:0").action.value}"'
     )
     raise UsageError(f"{what}: did you mean {hint}?{more}")
 

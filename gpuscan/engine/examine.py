@@ -55,7 +55,7 @@ def _run(one: Check, case: Case, silent: Mapping[str, Root]) -> list[Result]:
 
 
 def _silent_parts(results: list[Result], needs: frozenset[str], case: Case) -> dict[str, Root]:
-    """Return, by address, the parts that a needed check has reported, and the first result of it."""
+    """Return, by address, the parts that a needed check reported, with its first result."""
     silent: dict[str, Root] = {}
     for one in results:
         reported = one.check in needs and is_wrong(one, case) and (one.findings or one.unread)

@@ -75,7 +75,7 @@ def _was_judged(result: Result) -> bool:
 
 
 def _same_place(root: Result, result: Result, roots: Sequence[Result]) -> bool:
-    """Return whether both are about one part, or all culprits of a result failed the root's check."""
+    """Return whether both are about one part, or all culprits failed the root's check."""
     if root.subject == result.subject or root.about.kind == NODE.kind:
         return True
     if root.address and root.address == result.address:

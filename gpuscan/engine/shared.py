@@ -1,4 +1,4 @@
-"""Shared causes: where half of three or more GPUs show one fault, no GPU is to be replaced for it."""
+"""Shared causes: if half of three or more GPUs show one fault, none is replaced for it."""
 
 from gpuscan.engine.case import Case
 from gpuscan.model import is_unread

@@ -1,4 +1,4 @@
-"""Structure decides, never words: with every sentence replaced by noise, the verdicts are the same."""
+"""Structure decides, not text: with every sentence replaced, the verdicts are the same."""
 
 from __future__ import annotations
 
