@@ -117,7 +117,8 @@ class CheckItem(pytest.Item):
         result = self.result
         if result is None:
             raise CheckFailed(
-                f"{self.path}: gpuscan loads no such check: its modules are named test_*.py and hold plain functions"
+                f"{self.path}: gpuscan loads no such check: its modules are named test_*.py and"
+                " hold plain functions"
             )
         for finding in result.findings:
             self.add_report_section(

@@ -141,9 +141,15 @@ def _shown(value: Any) -> Any:
 def _head(node: Node) -> list[str]:
     host, driver = node.host, node.driver
     return [
-        f"host    {_word(host.hostname)}, {_word(host.vendor)} {_word(host.product)}, serial {_word(host.serial)}",
+        (
+            f"host    {_word(host.hostname)}, {_word(host.vendor)} {_word(host.product)}, serial"
+            f" {_word(host.serial)}"
+        ),
         f"system  {_word(host.os)}, kernel {_word(host.kernel)}",
-        f"driver  {_word(driver.module_version)} ({_word(driver.flavour)}), CUDA {_word(driver.cuda_version)}",
+        (
+            f"driver  {_word(driver.module_version)} ({_word(driver.flavour)}), CUDA"
+            f" {_word(driver.cuda_version)}"
+        ),
     ]
 
 

@@ -108,9 +108,11 @@ def compare_profiles(first: str, second: str, format_: str) -> None:
     given.FORCE,
     given.FILE_OUTPUT,
     name="capture",
-    examples="gpuscan profile capture --output site.yaml\n"
-    "gpuscan profile capture --level quick --output site.yaml\n"
-    "gpuscan profile capture --from a.json.gz --from b.json.gz --from c.json.gz",
+    examples=(
+        "gpuscan profile capture --output site.yaml\n"
+        "gpuscan profile capture --level quick --output site.yaml\n"
+        "gpuscan profile capture --from a.json.gz --from b.json.gz --from c.json.gz"
+    ),
 )
 def capture(recordings: Sequence[str], output: str | None, **values: Any) -> None:
     """Write a profile from this node, or from recordings, known to be good.
@@ -124,7 +126,8 @@ def capture(recordings: Sequence[str], output: str | None, **values: Any) -> Non
 
     if recordings and values["level"] != "passive":
         raise UsageError(
-            f"--level {values['level']} cannot be combined with --from: it needs this machine's GPUs"
+            f"--level {values['level']} cannot be combined with --from: it needs this machine's"
+            " GPUs"
         )
     burn_in = read_burn_in_options(values)
     if output and output != "-":

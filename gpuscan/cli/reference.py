@@ -116,7 +116,8 @@ def render_exit_codes(code: str, format_: str) -> str:
         )
     if code and number not in EXITS:
         raise UsageError(
-            f"exit code {code}: gpuscan never uses it; its codes are {', '.join(map(str, EXITS))} and 128+n"
+            f"exit code {code}: gpuscan never uses it; its codes are {', '.join(map(str, EXITS))}"
+            " and 128+n"
         )
     chosen = {number: EXITS[number]} if code else EXITS
     if format_ == "json":

@@ -61,7 +61,8 @@ def _on_engine(recording: Recording) -> list[str]:
         else "; on such GPUs these kernels have not been timed yet, nor run by their authors"
     )
     return [
-        f"exercised at level {recording.meta.level} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"
+        f"exercised at level {recording.meta.level} by gpuscan's kernels for {code}"
+        f" ({engine.get('engine')}){new}"
     ]
 
 

@@ -83,7 +83,8 @@ def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check])
     ]
     if strangers:
         raise ProfileError(
-            f"profile {named.name}: no check is called {strangers[0]}: {near_misses(strangers[0], known, 'checks')}"
+            f"profile {named.name}: no check is called {strangers[0]}:"
+            f" {near_misses(strangers[0], known, 'checks')}"
         )
 
 
@@ -201,8 +202,9 @@ def _run_info(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
         "started_at": _utc(meta.made_at),
         "duration_s": meta.duration_s,
         "level": level_of(recording),
-        "recording": os.fsencode(file).decode("utf-8", "surrogateescape")
-        or None,  # readable whatever the locale is
+        "recording": (
+            os.fsencode(file).decode("utf-8", "surrogateescape") or None
+        ),  # readable whatever the locale is
         "synthetic": bool(meta.synthetic),
         "context": "busy" if want.busy else "idle",
         "drill": meta.drill is True,
@@ -263,9 +265,10 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
             )
         return profile.load(str(own), plan.want.settings), f"profile {own}, named in the recording"
     if recording.meta.fragment is not None:
-        return profile.load(
-            profile.BASE, plan.want.settings
-        ), f"{recording.meta.fragment} is judged without expectations"
+        return (
+            profile.load(profile.BASE, plan.want.settings),
+            f"{recording.meta.fragment} is judged without expectations",
+        )
     return profile.choose(node, plan.want.settings)
 
 

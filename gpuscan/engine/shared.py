@@ -26,9 +26,11 @@ def mark_shared_cause(case: Case, results: tuple[Result, ...]) -> tuple[Result, 
         if len(gpus) >= SHARED_FROM_GPUS and 2 * len(where) >= len(gpus)
     }
     return tuple(
-        _mark(one)
-        if one.status is Status.FAIL and one.address in gpus and _fault(one) in shared
-        else one
+        (
+            _mark(one)
+            if one.status is Status.FAIL and one.address in gpus and _fault(one) in shared
+            else one
+        )
         for one in results
     )
 

@@ -11,7 +11,10 @@ from gpuscan.model import read_or
 from gpuscan.model.outcome import Action, Finding, Result, Status
 
 SETTINGS = (Action.FIX_CONFIG,)  # what the work on a node leaves behind is no fault of its parts
-SUSPECT = "the part before it in this slot had the same fault, so the slot, the baseboard or a cable is suspected"
+SUSPECT = (
+    "the part before it in this slot had the same fault, so the slot, the baseboard or a cable is"
+    " suspected"
+)
 
 
 class _Place(NamedTuple):
@@ -53,17 +56,21 @@ def blame_slot(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
         for fault in change.faults_left
     }
     return tuple(
-        one._replace(findings=_inspected(one.findings))
-        if one.address and _Place(one.address, fault_name(one)) in stayed
-        else one
+        (
+            one._replace(findings=_inspected(one.findings))
+            if one.address and _Place(one.address, fault_name(one)) in stayed
+            else one
+        )
         for one in results
     )
 
 
 def _inspected(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(
-        finding._replace(action=Action.INSPECT, message=f"{finding.message}; {SUSPECT}")
-        if finding.action is Action.REPLACE
-        else finding
+        (
+            finding._replace(action=Action.INSPECT, message=f"{finding.message}; {SUSPECT}")
+            if finding.action is Action.REPLACE
+            else finding
+        )
         for finding in findings
     )

@@ -179,7 +179,8 @@ def call(one: Check, subject: Any, profile: Any) -> Answer:
         )
         if returned is not None:  # `return gpu.ok` looks like a judgement and is none
             raise TypeError(
-                f"the check returned {returned!r:.80}: it is to assert, or to say fail() or warn() ({one.file})"
+                f"the check returned {returned!r:.80}: it is to assert, or to say fail() or warn()"
+                f" ({one.file})"
             )
     except AssertionError as error:
         say = warn if one.mark.action in WARN_ONLY else fail
@@ -213,7 +214,8 @@ def load(directories: Sequence[str]) -> tuple[Check, ...]:
         for one in _directory(directory):
             if one.id in checks:
                 raise UsageError(
-                    f"{one.file}: check id {one.id} is taken by {checks[one.id].file}: rename the function"
+                    f"{one.file}: check id {one.id} is taken by {checks[one.id].file}: rename the"
+                    " function"
                 )
             checks[one.id] = one
     if not checks:
@@ -282,7 +284,8 @@ def _line_of(error: BaseException, path: str) -> int:
 def _check(path: str, function: Any) -> Check:
     if not isinstance(function, FunctionType):
         raise UsageError(
-            f"{path}: {function!r:.80} is named test_ and is no plain function: write def test_…(gpu)"
+            f"{path}: {function!r:.80} is named test_ and is no plain function: write def"
+            " test_…(gpu)"
         )
     mark = getattr(function, "__gpuscan__", None)
     name = function.__name__.removeprefix("test_")
@@ -290,7 +293,8 @@ def _check(path: str, function: Any) -> Check:
         raise UsageError(f"{path}: {function.__name__} lacks @check(action=…)")
     if not isinstance(mark.action, Action):
         raise UsageError(
-            f"{path}: {function.__name__}: @check(action={mark.action!r}): write it as Action.REPLACE"
+            f"{path}: {function.__name__}: @check(action={mark.action!r}): write it as"
+            " Action.REPLACE"
         )
     if function.__code__.co_flags & LATE:
         raise UsageError(

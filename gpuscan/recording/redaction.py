@@ -35,7 +35,8 @@ LOGGED = re.compile(r"(?:GPU Board Serial Number: |GPU serial number is )([0-9A-
 # what burn-in programs print: DCGM's serials, the host of nccl-tests and nvbandwidth, perftest's
 # GIDs
 PRINTED = re.compile(
-    r'"serial_num"\s*:\s*"([^"]+)"|"GPU Device Serials"\s*:\s*\{([^}]*)\}|"Hostname"\s*:\s*"([^"]+)"'
+    r'"serial_num"\s*:\s*"([^"]+)"|"GPU Device'
+    r' Serials"\s*:\s*\{([^}]*)\}|"Hostname"\s*:\s*"([^"]+)"'
     r"|Pid +\d+ on +(\S+) +device|GID: ((?:[0-9a-fA-F]{2,3}:){15}[0-9a-fA-F]{2,3})"
 )
 SHAPES = re.compile(  # what names a machine or a part in any text, such as the kernel log
@@ -231,9 +232,11 @@ def _redact_announced(item: Any, key: bytes) -> Any:
         return item
     is_port = item.get("type") in ("ifname", "local")
     return {
-        name: _redact_words(part, key)
-        if name == "value" and isinstance(part, str) and not is_port
-        else _redact_announced(part, key)
+        name: (
+            _redact_words(part, key)
+            if name == "value" and isinstance(part, str) and not is_port
+            else _redact_announced(part, key)
+        )
         for name, part in item.items()
     }
 

@@ -18,10 +18,14 @@ MOST_UNREAD = 6  # facts that were not read and are named
 NEXT = {
     "pass": "This node may go to work.",
     "warn": "This node may go to work; see the warnings.",
-    "fail-on-warn": "Warnings count as failures (--fail-on warn): keep the node drained until "
-    "they are resolved.",
-    "incomplete": "Incomplete: keep the node drained. Run `gpuscan doctor` to see what could not "
-    "be read, then rerun.",
+    "fail-on-warn": (
+        "Warnings count as failures (--fail-on warn): keep the node drained until "
+        "they are resolved."
+    ),
+    "incomplete": (
+        "Incomplete: keep the node drained. Run `gpuscan doctor` to see what could not "
+        "be read, then rerun."
+    ),
 }
 
 

@@ -66,7 +66,8 @@ def read(path: str) -> dict[str, Any] | None:
         raise Damaged(f"{path}: damaged: what it held is not known") from None
     if newer:
         raise Newer(
-            f"{path}: written by a newer gpuscan ({document['schema_version']}): update gpuscan, or name another --state-dir"
+            f"{path}: written by a newer gpuscan ({document['schema_version']}): update gpuscan, or"
+            " name another --state-dir"
         )
     if not _fits(document, KEYS) or not (
         document["hold"] is None or _fits(document["hold"], HOLD_KEYS)

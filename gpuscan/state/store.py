@@ -88,7 +88,8 @@ class Store:
                     self.troubles.append(str(error))
         if self._archive and self._archive.set_aside:
             self.troubles.append(
-                f"{self._archive.path}: damaged; set aside as {self._archive.set_aside}, a new one is begun"
+                f"{self._archive.path}: damaged; set aside as {self._archive.set_aside}, a new one"
+                " is begun"
             )
 
     def _past(self) -> dict[str, Any]:

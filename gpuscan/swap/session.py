@@ -83,7 +83,8 @@ def begin(scan: ScanOptions, want: Wanted, history: HistoryOptions, asked: Asked
         store.begin(report, swap, held)
     except StateError as error:
         raise UsageError(
-            f"{error}: the swap is not begun, for nothing would hold the node (the evidence is in {place})"
+            f"{error}: the swap is not begun, for nothing would hold the node (the evidence is in"
+            f" {place})"
         ) from None
     for trouble in dict.fromkeys(store.troubles):
         complain(f"gpuscan: {trouble}")
@@ -102,7 +103,8 @@ def _refuse_second(store: Store, ticket: str) -> None:
     if under_way and under_way.get("ticket") != ticket:
         told = f"{under_way.get('ticket')} ({', '.join(under_way.get('parts', ()))})"
         raise UsageError(
-            f"a swap is under way, {told}: end it first with gpuscan swap verify, or gpuscan clear --reason"
+            f"a swap is under way, {told}: end it first with gpuscan swap verify, or gpuscan clear"
+            " --reason"
         )
 
 
@@ -156,7 +158,10 @@ def _before(store: Store, swap: dict[str, Any] | None) -> tuple[Recording | None
 
 def _unproven(report: Report) -> Report:
     """Nothing is known of the node before: whatever it shows now, no swap is proven by it."""
-    why = "swap not proven: no swap begin, no run of an earlier boot in the archive, no --expected-parts"
+    why = (
+        "swap not proven: no swap begin, no run of an earlier boot in the archive, no"
+        " --expected-parts"
+    )
     title = "The part that was to be changed was changed, and nothing else."
     results = (*report.results, Result(PROOF, NODE, Status.UNKNOWN, title, why))
     return report._replace(results=results)
@@ -166,7 +171,8 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
     """Say what is left to be done by people, and what this judgement did not do."""
     passive = report.run["level"] == LEVELS[0]
     told = [
-        "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before the node takes long jobs"
+        "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before the"
+        " node takes long jobs"
     ]
     told = told if passive else []
     new = [

@@ -146,8 +146,14 @@ def test_elsewhere_a_line_a_step_and_a_line_a_minute() -> None:
     progress.close()
     assert stream.getvalue().splitlines() == [
         "burn-in 0:00 of about 9:00: step 12 of 41, stress-bf16 (15 s)",
-        "burn-in 1:00 of about 9:00: stress-bf16; hottest SXM3 71 °C, 5.6 kW together; slowest SXM8 620 TFLOP/s",
-        "burn-in 3:00 of about 9:00: stress-bf16; hottest SXM3 71 °C, 5.6 kW together; slowest SXM8 620 TFLOP/s",
+        (
+            "burn-in 1:00 of about 9:00: stress-bf16; hottest SXM3 71 °C, 5.6 kW together; slowest"
+            " SXM8 620 TFLOP/s"
+        ),
+        (
+            "burn-in 3:00 of about 9:00: stress-bf16; hottest SXM3 71 °C, 5.6 kW together; slowest"
+            " SXM8 620 TFLOP/s"
+        ),
     ]
 
 

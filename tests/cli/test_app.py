@@ -99,7 +99,10 @@ MISTAKES = {
     ),
     "exit style": (
         ["run", "--replay", "demo", "--exit-style", "nagois"],
-        "Invalid value for '--exit-style': 'nagois' is not one of 'full', 'simple', 'nagios', 'npd'.",
+        (
+            "Invalid value for '--exit-style': 'nagois' is not one of 'full', 'simple', 'nagios',"
+            " 'npd'."
+        ),
     ),
     "fail on": (
         ["run", "--replay", "demo", "--fail-on", "unknown"],
@@ -224,7 +227,8 @@ def test_an_option_that_was_given_nothing_is_no_option_left_out(
         assert (done.code, done.out) == (2, "")
         assert (
             done.err
-            == f"gpuscan: {flag} is empty (an unset shell variable?): give a value or leave the option out\n"
+            == f"gpuscan: {flag} is empty (an unset shell variable?): give a value or leave the"
+            " option out\n"
         )
 
 
@@ -334,7 +338,8 @@ def test_broken_files_do_not_keep_the_rest_from_being_told(tmp_path: Path, call:
     assert first.startswith(f"gpuscan: {bad}: damaged or cut off")
     assert second == "gpuscan: /no/such: No such file or directory"
     assert third.startswith(
-        "gpuscan: profile of-another-site, named in the recording, is not known here: name one with --profile"
+        "gpuscan: profile of-another-site, named in the recording, is not known here: name one with"
+        " --profile"
     )
     done = call("judge", str(bad), "demo", "--format", "json")
     assert [one["run"]["recording"] for one in json.loads(done.out)] == ["demo"]

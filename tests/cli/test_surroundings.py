@@ -138,7 +138,8 @@ def test_nowhere_to_write_at_all(tmp_path: Path) -> None:
         or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode
     ):
         pytest.skip(
-            "unshare -m is missing or not allowed here: no file system can be made read-only for one program"
+            "unshare -m is missing or not allowed here: no file system can be made read-only for"
+            " one program"
         )
     save(open_recording("demo"), str(tmp_path / "a.json"))
     bind = 'mount --bind -o ro "$m" "$m"; mount -o remount,ro,bind "$m"'

@@ -128,7 +128,10 @@ def test_a_lost_gpu_behind_a_long_domain_is_one_finding() -> None:
     lines = (
         "NVRM: Xid (PCI:10000:00:07): 79, GPU has fallen off the bus.",
         "NVRM: GPU 10000:00:07.0: GPU has fallen off the bus.",
-        "NVRM: Xid (PCI:10000:00:07): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+        (
+            "NVRM: Xid (PCI:10000:00:07): 154, GPU recovery action changed from 0x0 (None) to 0x2"
+            " (Node Reboot Required)"
+        ),
     )
     report = judged(moved(*lines, lost=True))
     assert (report.exit_code, report.verdict) == (30, "reboot")

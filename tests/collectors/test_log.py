@@ -22,8 +22,14 @@ from gpuscan.live.reader import Places
 from gpuscan.model import is_unread
 from gpuscan.recording import Recording, patch, save
 
-SILENT = "4,9120,90210000000,-;NVRM: Persistence mode is deprecated and will be removed in a future release."
-XID = "NVRM: Xid (PCI:0000:00:07): 119, pid=2024, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU1 GSP!"
+SILENT = (
+    "4,9120,90210000000,-;NVRM: Persistence mode is deprecated and will be removed in a future"
+    " release."
+)
+XID = (
+    "NVRM: Xid (PCI:0000:00:07): 119, pid=2024, name=nvidia-smi, Timeout after 6s of waiting for"
+    " RPC response from GPU1 GSP!"
+)
 OWN, JOURNALD = "_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP"
 DENIED = {"error": ["no-permission", "Operation not permitted", 1]}
 RINGS = {"wrapped": [SILENT], "denied": DENIED}
@@ -165,7 +171,10 @@ def test_a_log_file_is_read_from_its_end_and_of_this_boot_only(tmp_path: Path) -
     place = tmp_path / "var/log"
     place.mkdir(parents=True)
     now = time.strftime("%b %e %H:%M:%S", time.gmtime())
-    old = "2001-01-01T00:00:00+00:00 n kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    old = (
+        "2001-01-01T00:00:00+00:00 n kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the"
+        " bus."
+    )
     (place / "kern.log").write_text(f"{old}\n{now} n kernel: {XID}\n", "utf-8")
     ((key, value, error),) = HostReader(Places(root=str(tmp_path))).answer([FILES[0]])
     assert (key, error) == (FILES[0], None)

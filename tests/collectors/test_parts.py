@@ -94,7 +94,8 @@ def test_a_vpd_s_bytes_and_blanks_do_no_harm() -> None:
     port = first_port(
         {
             VPD: raw(
-                b"\x82\x02\x00\xc3\xff\x90\x2a\x00V0\x03\xe2\x82\xacPN\x06MCX7  SN\x06MT1\0\0 RW\x0fcut"
+                b"\x82\x02\x00\xc3\xff\x90\x2a\x00V0\x03\xe2\x82\xacPN\x06MCX7  SN\x06MT1\0\0"
+                b" RW\x0fcut"
             )
         }
     )
@@ -374,7 +375,7 @@ def test_lines_that_are_far_apart_are_two_events() -> None:
 
 def test_a_log_that_was_not_read_tells_why() -> None:
     denied = {"error": ["no-permission", "Operation not permitted", 1]}
-    (gpu, *_) = was_read(
+    gpu, *_ = was_read(
         collectors.node(patch(EIGHT, {"kmsg:/dev/kmsg": denied, "run:*": denied})).gpus
     )
     assert (kind(gpu.logged_serial), kind(gpu.logged_uuid)) == ("no-permission", "no-permission")

@@ -18,7 +18,12 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 
 from gpuscan.burnin.worker import cubins, gemm  # noqa: E402
 from gpuscan.burnin.worker.driver import CudaError, CudaGpu  # noqa: E402
-from gpuscan.burnin.worker.kernels.variants import ARCHITECTURES, Variant, memory, variants  # noqa: E402
+from gpuscan.burnin.worker.kernels.variants import (
+    ARCHITECTURES,
+    Variant,
+    memory,
+    variants,
+)  # noqa: E402
 from gpuscan.burnin.worker.protocol import EventWriter  # noqa: E402
 
 ARCH = "sm_90a"
@@ -105,7 +110,8 @@ def run(folder: Path) -> None:
                             outcome = gemm.run(gpu, EventWriter(nowhere), "gemm-stress", options)
                         print(
                             turn,
-                            f"{dtype:6} {name:20} {outcome.status:8} {outcome.numbers.get('tflops')} TFLOP/s",
+                            f"{dtype:6} {name:20} {outcome.status:8}"
+                            f" {outcome.numbers.get('tflops')} TFLOP/s",
                             flush=True,
                         )
                     except CudaError as error:

@@ -28,7 +28,8 @@ def main() -> None:
     median_s = sorted(times_s)[len(times_s) // 2]
     busbw_gbps = SIZE / median_s * 2 * (len(gpus) - 1) / len(gpus) / 1e9  # as nccl-tests counts it
     print(
-        f"PyTorch {torch.__version__}: all-reduce of 1 GiB on {len(gpus)} GPUs: {busbw_gbps:.1f} GB/s"
+        f"PyTorch {torch.__version__}: all-reduce of 1 GiB on {len(gpus)} GPUs: {busbw_gbps:.1f}"
+        " GB/s"
     )
 
 

@@ -59,7 +59,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "report.json").write_text(renderers.find("json")([report], verbosity=0), "utf-8")
     (tmp_path / "evidence").mkdir()
     (tmp_path / "kern.log").write_text(
-        "[    0.000000] Linux version 6.8.0 (builder)\n[    9.000000] NVRM: loading NVIDIA UNIX Open Kernel Module\n",
+        "[    0.000000] Linux version 6.8.0 (builder)\n[    9.000000] NVRM: loading NVIDIA UNIX"
+        " Open Kernel Module\n",
         "utf-8",
     )
     story = STORIES["01-right-card"]
@@ -179,7 +180,8 @@ def test_the_check_shown_can_fail(folder: Path) -> None:
     done = ran("gpuscan run --replay demo --checks own --only site", folder)
     assert done.code == 20
     assert re.search(
-        r"FAIL     gpu SXM\d: the GPU draws \d+(\.\d+)? W at idle\n         site.idle_power: fix-config\n",
+        r"FAIL     gpu SXM\d: the GPU draws \d+(\.\d+)? W at idle\n         site.idle_power:"
+        r" fix-config\n",
         done.out,
     )
 

@@ -114,7 +114,10 @@ def test_the_sel_proves_a_power_cycle(node: Node) -> None:
     import time
 
     at = time.gmtime((node.base.meta.made_at or 0.0) + 3600)
-    sel = f"1a,{time.strftime('%m/%d/%Y', at)},{time.strftime('%H:%M:%S', at)},Power Unit #0x01,Power off/down,Asserted\n"
+    sel = (
+        f"1a,{time.strftime('%m/%d/%Y', at)},{time.strftime('%H:%M:%S', at)},Power Unit #0x01,Power"
+        " off/down,Asserted\n"
+    )
     early = "1,Pre-Init,0000000001,Power Unit #0x01,Power off/down,Asserted\n"
     assert node({**gone, "run:ipmitool -c sel elist": early}, boot=1) == 31
     code, report = node.judged({**gone, "run:ipmitool -c sel elist": early + sel}, boot=1)

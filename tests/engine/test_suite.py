@@ -177,13 +177,17 @@ UNFIT = {
         r"check id area\.x is taken by .*test_area\.py",
     ),
     "unknown need": (
-        '@check(action=Action.REBOOT)\ndef test_abc(node):\n    """True."""\n'
-        '@check(action=Action.REBOOT, needs="area.abd")\ndef test_x(node):\n    """True."""',
+        (
+            '@check(action=Action.REBOOT)\ndef test_abc(node):\n    """True."""\n'
+            '@check(action=Action.REBOOT, needs="area.abd")\ndef test_x(node):\n    """True."""'
+        ),
         r"area\.x needs area\.abd, which is no check: did you mean area\.abc or",
     ),
     "circle": (
-        '@check(action=Action.REBOOT, needs="area.b")\ndef test_a(node):\n    """True."""\n'
-        '@check(action=Action.REBOOT, needs="area.a")\ndef test_b(node):\n    """True."""',
+        (
+            '@check(action=Action.REBOOT, needs="area.b")\ndef test_a(node):\n    """True."""\n'
+            '@check(action=Action.REBOOT, needs="area.a")\ndef test_b(node):\n    """True."""'
+        ),
         r"circle: area\.a → area\.b → area\.a",
     ),
     "needs itself": (
@@ -245,7 +249,10 @@ def test_asserts_live_under_minus_o_and_nothing_is_written(tmp_path: Path) -> No
 
 
 def test_a_module_knows_its_name_and_file(tmp_path: Path) -> None:
-    text = '@check(action=Action.REBOOT)\ndef test_x(node):\n    """True."""\n    fail(f"{__name__} {__file__}")\n'
+    text = (
+        '@check(action=Action.REBOOT)\ndef test_x(node):\n    """True."""\n    fail(f"{__name__}'
+        ' {__file__}")\n'
+    )
     result = the(judged(checks_of(tmp_path / "c", text), demo_node()), "area.x")
     assert result.findings[0].message == f"test_area {tmp_path / 'c' / 'test_area.py'}"
 

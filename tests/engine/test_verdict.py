@@ -118,7 +118,10 @@ def test_the_status_follows_from_what_was_said_and_read(
 
 
 def test_a_capability_that_the_profile_lists_must_be_there(tmp_path: Path) -> None:
-    text = '@check(action=Action.INSPECT)\ndef test_width(gpu):\n    """The link is wide."""\n    assert gpu.pcie.width\n'
+    text = (
+        '@check(action=Action.INSPECT)\ndef test_width(gpu):\n    """The link is wide."""\n   '
+        " assert gpu.pcie.width\n"
+    )
     node = with_gpu(demo_node(), "SXM8", pcie=Unread("k", "not-supported", "?"))
     checks = checks_of(tmp_path / "c", text)
     assert statuses(judged(checks, node), "area.width")["gpu:SXM8"] is SKIP
@@ -191,7 +194,10 @@ def test_what_was_booked_as_unread_counts_even_where_the_check_caught_it(tmp_pat
 
 
 def test_several_lacks_are_counted(tmp_path: Path) -> None:
-    text = '@check(action=Action.INSPECT)\ndef test_x(node):\n    """True."""\n    read(node.gpus, "name")\n'
+    text = (
+        '@check(action=Action.INSPECT)\ndef test_x(node):\n    """True."""\n    read(node.gpus,'
+        ' "name")\n'
+    )
     node = with_gpu(with_gpu(demo_node(), "SXM8", name=lost()), "SXM5", name=lost())
     assert (
         the(judged(checks_of(tmp_path / "c", text), node), "area.x").reason
@@ -272,7 +278,10 @@ def test_an_open_expectation_is_not_judged_or_unknown_where_nothing_vouches(tmp_
 
 
 def test_a_check_may_not_ask_for_a_key_that_no_profile_has(tmp_path: Path) -> None:
-    text = '@check(action=Action.INSPECT)\ndef test_x(node, profile):\n    """True."""\n    assert profile.gpu.colour\n'
+    text = (
+        '@check(action=Action.INSPECT)\ndef test_x(node, profile):\n    """True."""\n    assert'
+        " profile.gpu.colour\n"
+    )
     result = the(judged(checks_of(tmp_path / "c", text), demo_node()), "area.x")
     assert result.status is UNKNOWN
     assert "profiles have no key gpu.colour" in result.traceback
@@ -363,9 +372,10 @@ def test_a_lost_gpu_is_one_finding_and_its_echoes_are_explained(tmp_path: Path) 
         result = by_subject(report, check)[subject]
         assert (result.status, result.reason, result.findings) == (SKIP, why, ()), (check, subject)
     siblings = the(report, "area.siblings")
-    assert (siblings.status, siblings.reason) == (SKIP, why), (
-        "the silent GPU is left out, so not all were compared"
-    )
+    assert (siblings.status, siblings.reason) == (
+        SKIP,
+        why,
+    ), "the silent GPU is left out, so not all were compared"
     assert [e.fact for e in siblings.evidence if e.fact.endswith("name")] == [
         f"gpus[{n}].name" for n in ("SXM6", "SXM5", "SXM7")
     ]
@@ -414,8 +424,8 @@ def test_a_node_result_is_explained_only_where_all_its_culprits_are(tmp_path: Pa
 
 def test_a_node_failure_without_culprits_is_never_explained_by_one_gpu(tmp_path: Path) -> None:
     text = (
-        NEEDS
-        + '\n@check(action=Action.REBOOT, needs="area.answers")\ndef test_x(node):\n    """True."""\n    fail("bare")\n'
+        NEEDS + '\n@check(action=Action.REBOOT, needs="area.answers")\ndef test_x(node):\n   '
+        ' """True."""\n    fail("bare")\n'
     )
     report = judged(checks_of(tmp_path / "c", text), with_gpu(demo_node(), "SXM8", access="lost"))
     assert the(report, "area.x").status is FAIL
@@ -631,7 +641,10 @@ def test_a_capability_asks_for_a_fact_or_for_a_part_of_it(
         if fact == "nvlinks"
         else f"[link.{fact} for link in gpu.nvlinks]"
     )
-    text = f'@check(action=Action.REBOOT)\ndef test_it(gpu: Gpu) -> None:\n    """It is right."""\n    assert {body}\n'
+    text = (
+        '@check(action=Action.REBOOT)\ndef test_it(gpu: Gpu) -> None:\n    """It is right."""\n   '
+        f" assert {body}\n"
+    )
     assert (
         the(
             judged(checks_of(tmp_path / "c", text), node, expecting(capabilities=[asked])),

@@ -312,7 +312,10 @@ def test_checks_of_imports_fail_and_pass_somewhere(tmp_path: Path) -> None:
     assert imported - right == {"workload.cuda"}, "a program that has said nothing proves nothing"
 
 
-BURNT = f"{LIST}\n\r100.0%  proc'd: 900 (51234 Gflop/s)   errors: 12  (WARNING!)  temps: 60 C \n\nTested 1 GPUs:\n\tGPU 0: FAULTY\n"
+BURNT = (
+    f"{LIST}\n\r100.0%  proc'd: 900 (51234 Gflop/s)   errors: 12  (WARNING!)  temps: 60 C"
+    " \n\nTested 1 GPUs:\n\tGPU 0: FAULTY\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -333,8 +336,8 @@ def test_the_report_names_what_was_judged(tmp_path: Path, call: Call) -> None:
     ended = call("judge", str(file))
     assert ended.code == 0
     assert (
-        "Nothing is wrong within what was judged (nvidia-smi -L and nvlink): that is not the whole node."
-        in ended.out
+        "Nothing is wrong within what was judged (nvidia-smi -L and nvlink): that is not the whole"
+        " node." in ended.out
     )
     document = json.loads(call("judge", str(file), "--format", "json").out)
     assert document["run"]["limited_to"] == ["nvidia-smi -L and nvlink"]
@@ -361,7 +364,7 @@ def test_parts_that_name_a_gpu_in_other_ways_speak_of_one(tmp_path: Path) -> Non
     uuid = "GPU-10000000-0000-4000-8000-000000000000"
     words = (
         f"# nvidia-smi -L\nGPU 0: NVIDIA H100 80GB HBM3 (UUID: {uuid})\n"
-        f"# nvidia-smi --query-gpu=gpu_bus_id,uuid --format=csv,noheader\n"
+        "# nvidia-smi --query-gpu=gpu_bus_id,uuid --format=csv,noheader\n"
         f"00000000:19:00.0, {uuid}\n# a comment cuts nothing off\n# nvidia-smi -q -d ROW_REMAPPER\n"
         f"{REPAIRED.format(pending='Yes', failed='No')}"
     )
@@ -395,15 +398,29 @@ RULE = "_" * 44
 
 def bug_report() -> str:
     sections = (
-        "Start of NVIDIA bug report log file.  Please include this file, along\nwith a detailed description of your problem",
-        "*** /proc/driver/nvidia/./version\n*** ls: -r--r--r-- 1 root root 0 2026-01-01 /proc/driver/nvidia/./version\n"
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build",
+        (
+            "Start of NVIDIA bug report log file.  Please include this file, along\nwith a detailed"
+            " description of your problem"
+        ),
+        (
+            "*** /proc/driver/nvidia/./version\n*** ls: -r--r--r-- 1 root root 0 2026-01-01"
+            " /proc/driver/nvidia/./version\nNVRM version: NVIDIA UNIX Open Kernel Module for"
+            " x86_64  570.124.06  Release Build"
+        ),
         "*** /etc/issue\n*** ls: -rw-r--r-- 1 root root 26 2026-01-01 /etc/issue\nUbuntu 22.04",
-        "/usr/bin/lspci -nn\n\n19:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev ff)",
-        f"/usr/bin/nvidia-smi --query\n\n==============NVSMI LOG==============\n\nDriver Version    : 570.124.06\n"
-        f"Attached GPUs   : 1\n"
-        f"GPU 00000000:19:00.0\n    Product Name       : NVIDIA H100 80GB HBM3\n{REPAIRED.format(pending='No', failed='Yes')}",
-        "/usr/bin/dmesg:\n\n[  100.000001] NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus.",
+        (
+            "/usr/bin/lspci -nn\n\n19:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100"
+            " SXM5 80GB] [10de:2330] (rev ff)"
+        ),
+        (
+            "/usr/bin/nvidia-smi --query\n\n==============NVSMI LOG==============\n\nDriver"
+            " Version    : 570.124.06\nAttached GPUs   : 1\nGPU 00000000:19:00.0\n    Product Name"
+            f"       : NVIDIA H100 80GB HBM3\n{REPAIRED.format(pending='No', failed='Yes')}"
+        ),
+        (
+            "/usr/bin/dmesg:\n\n[  100.000001] NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off"
+            " the bus."
+        ),
     )
     return "".join(f"{RULE}\n\n{section}\n\n" for section in sections)
 
@@ -459,7 +476,10 @@ def test_a_query_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
     """What the first card tells and the next does not, and the cards that the head counts, are
     unknown.
     """
-    one = "GPU 00000000:{}:00.0\n    Product Name      : NVIDIA H100\n    Persistence Mode  : Enabled\n"
+    one = (
+        "GPU 00000000:{}:00.0\n    Product Name      : NVIDIA H100\n    Persistence Mode  :"
+        " Enabled\n"
+    )
     whole = f"Attached GPUs   : 2\n{one.format('19')}{one.format('3B')}"
     assert report(text(tmp_path, whole)).exit_code == 0
     assert report(text(tmp_path, whole[: whole.rindex("    Persistence")])).exit_code == 3

@@ -457,7 +457,10 @@ def link5(text: str, code: int = 149, at_s: float = 100.0, **more: Any) -> Event
     return xid(code, text, at_s, wall_s=at_s, **more)
 
 
-SIGNAL5 = "NETIR_LINK_EVT Fatal XC0 i0 Link {:02} (0x004505c6 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)"
+SIGNAL5 = (
+    "NETIR_LINK_EVT Fatal XC0 i0 Link {:02} (0x004505c6 0x00000000 0x00000000 0x00000000 0x00000000"
+    " 0x00000000)"
+)
 BER5 = "NETIR_BER_EVENT  Nonfatal   XC0 i0 Link 03 (0x00006226 0x00000001 0x0 0x0 0x0 0x0)"
 REMAP5 = "RLW_REMAP Nonfatal XC1 i0 Link 02 (0x00000004 0x00000001 0x00000000 0x00000000)"
 

@@ -36,7 +36,10 @@ def xid(
 def sxid(
     code: int, at_s: float, switch: int, link: int, text: str = "Fatal, Link {} LTSSM Fault Up"
 ) -> str:
-    return f"[{at_s:12.6f}] nvidia-nvswitch{switch}: SXid (PCI:0000:0{switch}:00.0): {code}, {text.format(link)}"
+    return (
+        f"[{at_s:12.6f}] nvidia-nvswitch{switch}: SXid (PCI:0000:0{switch}:00.0): {code},"
+        f" {text.format(link)}"
+    )
 
 
 def shown(found: tuple[Incident, ...]) -> dict[str, list[str]]:
@@ -123,17 +126,26 @@ def test_the_first_of_a_burst_is_nearest_the_cause() -> None:
     ("line", "ended"),
     [
         (
-            "[  500.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build",
+            (
+                "[  500.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 "
+                " Release Build"
+            ),
             "a reset",
         ),
         (
-            f"[  500.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05{' ' * 2}Release",
+            (
+                "[  500.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64 "
+                f" 580.95.05{' ' * 2}Release"
+            ),
             "a reset",
         ),
         ("[    0.000000] Linux version 6.8.0-45-generic (buildd@host)", "a boot"),
         ("[  500.000000] nvidia-nvswitch3: Probing device 0000:03:00.0, Vendor Id = 0x10de", ""),
         (
-            "[  101.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build",
+            (
+                "[  101.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 "
+                " Release Build"
+            ),
             "",
         ),
     ],
@@ -197,7 +209,8 @@ def test_four_faulty_programs_are_four_faulty_programs() -> None:
                 xid(
                     31,
                     100,
-                    "MMU Fault: ENGINE CE0 HUBCLIENT_HSCE0 faulted @ 0x0_0abe0000. Fault is of type FAULT_PTE",
+                    "MMU Fault: ENGINE CE0 HUBCLIENT_HSCE0 faulted @ 0x0_0abe0000. Fault is of type"
+                    " FAULT_PTE",
                     who=f"{n} {p}",
                 )
                 for n, p in ((1, "a"), (2, "b"))

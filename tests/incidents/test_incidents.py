@@ -197,8 +197,14 @@ def test_a_gpu_that_fell_off_the_bus_without_an_xid(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000053) returned @ g.c:2",
-        "NVRM: nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000053) returned from y @ h.c:7",
+        (
+            "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED]"
+            " (0x00000053) returned @ g.c:2"
+        ),
+        (
+            "NVRM: nvCheckOkFailedNoLog: Check failed: Reset required [NV_ERR_RESET_REQUIRED]"
+            " (0x00000053) returned from y @ h.c:7"
+        ),
     ],
 )
 def test_a_gpu_that_must_be_reset_without_an_xid(line: str, where: tuple[str, str]) -> None:

@@ -98,7 +98,8 @@ def test_quoted_lines_are_not_events(way: str) -> None:
 
 def test_a_segfault_is_the_kernels_own_message() -> None:
     (record,) = read(
-        "[ 10.000000] python3[2254]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2[7f+1]"
+        "[ 10.000000] python3[2254]: segfault at 0 ip 00007f sp 00007f error 4 in"
+        " libnccl.so.2[7f+1]"
     )
     assert record.kernel
 

@@ -169,7 +169,10 @@ def test_a_child_that_cannot_be_killed_is_left_behind(eight: Machine) -> None:
     """The report comes, the program ends, and whoever reads its output sees the end of it."""
     eight.nvml({MIDDLE: Change(hang=True)})
     env = eight.env()
-    command = f"{shlex.join(eight.command(*eight.scan(), script=UNKILLABLE))} | cat; exit ${{PIPESTATUS[0]}}"
+    command = (
+        f"{shlex.join(eight.command(*eight.scan(), script=UNKILLABLE))} | cat; exit"
+        " ${PIPESTATUS[0]}"
+    )
     with eight.start(["bash", "-c", command], env) as process:
         try:
             out, err = process.communicate(timeout=ENOUGH_S)
@@ -373,7 +376,10 @@ def test_no_zombies(eight: Machine, hang: bool) -> None:
 def test_a_parent_that_ignores_sigchld(eight: Machine) -> None:
     """Where our parent ignores SIGCHLD, the kernel reaps, and waiting for a child is an error."""
     eight.nvml({MIDDLE: Change(hang=True)})
-    ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    ignore = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        " os.execv(sys.argv[1], sys.argv[1:])"
+    )
     done = eight.run(before=(sys.executable, "-c", ignore))
     assert (done.verdict[:2], done.err) == ((30, "reboot"), "")
 

@@ -34,7 +34,9 @@ GUESTS = ("demo", "h200-1x")
 GPU = "0000:52:00.0"
 VERSIONS = {
     driver: {
-        "file:/proc/driver/nvidia/version": f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Wed Jun 26 2024\n",
+        "file:/proc/driver/nvidia/version": (
+            f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Wed Jun 26 2024\n"
+        ),
         "nvml:nvmlSystemGetDriverVersion()": driver,
         "nvml:nvmlDeviceGetGspFirmwareVersion(*": driver,
     }

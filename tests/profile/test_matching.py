@@ -90,7 +90,8 @@ def test_gpus_that_no_profile_knows(gpus: tuple[str, ...]) -> None:
     chosen, why = profile.choose(machine(*gpus, product="DGXH100"))
     assert (chosen.name, chosen.vouches) == ("default", False)
     assert why.startswith(
-        f"no profile knows {', '.join(sorted(gpus)) or 'a machine without GPUs'}: name one with --profile"
+        f"no profile knows {', '.join(sorted(gpus)) or 'a machine without GPUs'}: name one with"
+        " --profile"
     )
 
 

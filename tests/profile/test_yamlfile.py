@@ -48,7 +48,10 @@ def invalid(text: str) -> str:
 
 
 def test_plain_values() -> None:
-    text = "a: 1\nb: -2.5\nc: true\nd: False\ne: null\nf: ~\ng:\nh: text\ni: [1, 'x']\nj: {k: '010'}\nl: 0\nm: 1e3\n"
+    text = (
+        "a: 1\nb: -2.5\nc: true\nd: False\ne: null\nf: ~\ng:\nh: text\ni: [1, 'x']\nj: {k:"
+        " '010'}\nl: 0\nm: 1e3\n"
+    )
     assert load(text) == {
         "a": 1, "b": -2.5, "c": True, "d": False, "e": None, "f": None, "g": None, "h": "text",
         "i": [1, "x"], "j": {"k": "010"}, "l": 0, "m": "1e3",
@@ -74,8 +77,10 @@ def test_words_that_yaml_takes_for_true_or_false(word: str) -> None:
     if word in ("Y", "n"):  # the reader takes these for text, though YAML 1.1 does not
         assert load(text) == {"gpu": {"name": word}}
     else:
-        assert refused(text) == (
-            f"f.yaml:2:9: $.gpu.name: '{word}' would be read as true or false: quote it, or write true or false"
+        assert (
+            refused(text)
+            == f"f.yaml:2:9: $.gpu.name: '{word}' would be read as true or false: quote it, or"
+            " write true or false"
         )
         assert load(f'gpu: {{name: "{word}"}}') == {"gpu": {"name": word}}
 

@@ -229,8 +229,11 @@ DAMAGED = {
     "a time beyond all years": HEAD + '"made_at": 1e18, "readings": []}',
     "a number of 400 digits": HEAD + f'"made_at": 1{"0" * 400}, "readings": []}}',
     "a number of 5000 digits": HEAD + f'"made_at": 1{"0" * 5000}, "readings": []}}',
-    "value and error": HEAD
-    + '"readings": [{"key": "k", "value": 1, "error": {"kind": "lost", "text": "x"}, "at": 0, "ms": 0}]}',
+    "value and error": (
+        HEAD
+        + '"readings": [{"key": "k", "value": 1, "error": {"kind": "lost", "text": "x"}, "at": 0,'
+        ' "ms": 0}]}'
+    ),
     "readings that are no list": HEAD + '"readings": {"k": 1}}',
     "a reading that is none": HEAD + '"readings": ["k"]}',
 }
@@ -517,7 +520,7 @@ def test_schemas_are_in_the_package() -> None:
 
 
 def test_a_field_that_no_schema_describes_would_be_noticed() -> None:
-    (document, *_) = documents("demo-broken")
+    document, *_ = documents("demo-broken")
     for place in (
         document,
         document["summary"]["counts"],

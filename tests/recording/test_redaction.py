@@ -29,10 +29,16 @@ LOG = [
     "6,0,282658,-;Linux version 6.8 (builder@host-9) hostname gpu-node-17",
     f"4,1,300000,-;NVRM: GPU at 0000:1b:00: GPU-{UUID}, serial {SERIAL}",
     f"4,2,400000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus. {UUID.upper()}",
-    "6,3,500000,-;eth0: 3c:ec:ef:12:34:56 at 10.20.30.40, ib0: 00:00:10:29:fe:80:00:00:00:00:00:00:b8:ce:f6:03:00:aa:bb:cc",
+    (
+        "6,3,500000,-;eth0: 3c:ec:ef:12:34:56 at 10.20.30.40, ib0:"
+        " 00:00:10:29:fe:80:00:00:00:00:00:00:b8:ce:f6:03:00:aa:bb:cc"
+    ),
     "6,4,600000,-;mlx5 guid b8ce:f603:00aa:bbcc, fe80::baf6:3ff:feaa:1, 2001:db8:1:2:3:4:5:6",
     f"6,5,700000,-;machine {MACHINE_ID}, boot {BOOT_ID.replace('-', '')}, GPU-NODE-17 up",
-    "6,6,800000,-;driver 13.580.159.04, VBIOS 96.00.A5.00.1A, firmware 28.39.1002, kernel 5.15.0-112, took 12:34:56",
+    (
+        "6,6,800000,-;driver 13.580.159.04, VBIOS 96.00.A5.00.1A, firmware 28.39.1002, kernel"
+        " 5.15.0-112, took 12:34:56"
+    ),
 ]
 SECRETS = [
     MACHINE_ID, BOOT_ID, BOOT_ID.replace("-", ""), UUID, SERIAL, HOST, "gpu-node-17", "corp.example", "builder", "host-9",

@@ -28,8 +28,9 @@ from gpuscan.recording import Recording, load, patch, save
 from gpuscan.renderers import junit
 
 HOSTILE = (
-    "a\x00b\x07\x08\x0b\x0c\x0e\x1f\x7f\x85\x9b1m \x1b[31;1mred\x1b[0m \x1b]0;title\x07 \x1b]8;;http://x\x1b\\link \x1bc\x1b(B \x1b"
-    " ]]> <![CDATA[ &amp; <b> \"'\n\r\n\t ]]]]>><!-- -- --> \ud800 \udfff \udc80 \ufffe\uffff\ufdd0\U0001fffe\U0010ffff 中文 \u202e"
+    "a\x00b\x07\x08\x0b\x0c\x0e\x1f\x7f\x85\x9b1m \x1b[31;1mred\x1b[0m \x1b]0;title\x07"
+    " \x1b]8;;http://x\x1b\\link \x1bc\x1b(B \x1b ]]> <![CDATA[ &amp; <b> \"'\n\r\n\t ]]]]>><!-- --"
+    " --> \ud800 \udfff \udc80 \ufffe\uffff\ufdd0\U0001fffe\U0010ffff 中文 \u202e"
 )
 WORKED: dict[str, Any] = {
     "profile": {"name": "p"},
@@ -64,7 +65,8 @@ def reports(name: str) -> tuple[Report, ...]:
 def hostile() -> Recording:
     demo = open_recording("demo")
     log = [
-        f"NVRM: Xid (PCI:0000:00:06): 48, pid='<unknown>', name=<unknown>, {HOSTILE} {'x' * 100_000}"
+        f"NVRM: Xid (PCI:0000:00:06): 48, pid='<unknown>', name=<unknown>, {HOSTILE}"
+        f" {'x' * 100_000}"
     ]
     changes: dict[str, Any] = {
         "file:/proc/sys/kernel/hostname": HOSTILE,

@@ -92,8 +92,8 @@ def test_the_broken_demo_names_the_part_to_pull() -> None:
     assert "FAIL     gpu SXM7: row remapping failed" in out
     assert "         memory.row_remap: replace\n" in out
     assert (
-        "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part number 692-2G520-0282-001\n"
-        in out
+        "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part number"
+        " 692-2G520-0282-001\n" in out
     )
     assert "Verdict: hardware (exit code 41, incomplete); " in out
 
@@ -393,7 +393,10 @@ def test_unknown_formats_name_their_neighbours() -> None:
 
 
 def test_without_a_terminal_nothing_heavy_is_imported() -> None:
-    program = "import sys; sys.argv = ['gpuscan', 'run', '--replay', 'demo']; from gpuscan.__main__ import main; main()"
+    program = (
+        "import sys; sys.argv = ['gpuscan', 'run', '--replay', 'demo']; from gpuscan.__main__"
+        " import main; main()"
+    )
     environment = {
         key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "PYTHONPATH")
     }

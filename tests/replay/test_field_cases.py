@@ -92,7 +92,8 @@ def lacks(case: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
             lines = lines_of(report, kind, one["code"], place)
             if not lines or ("count" in one and lines != one["count"]):
                 missing.append(
-                    f"{kind} {one['code']} on {place or 'any'}: {lines} lines, not {one.get('count', 'some')}"
+                    f"{kind} {one['code']} on {place or 'any'}: {lines} lines, not"
+                    f" {one.get('count', 'some')}"
                 )
     return missing
 

@@ -162,22 +162,27 @@ def _host(site: Site) -> Answers:
         "file:/proc/sys/kernel/random/boot_id": "11111111-2222-4333-8444-555555555555\n",
         "file:/proc/uptime": "5321.77 1010423.51\n",
         "file:/proc/sys/kernel/osrelease": "5.15.0-112-generic\n",
-        "file:/etc/os-release": 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\n',
-        "file:/proc/cpuinfo": GRACE
-        if site.arm
-        else XEON.replace("avx512f", "avx512f hypervisor" if site.guest else "avx512f"),
+        "file:/etc/os-release": (
+            'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\n'
+        ),
+        "file:/proc/cpuinfo": (
+            GRACE
+            if site.arm
+            else XEON.replace("avx512f", "avx512f hypervisor" if site.guest else "avx512f")
+        ),
         **{f"file:/sys/class/dmi/id/{name}": f"{value}\n" for name, value in dmi.items()},
     }
 
 
 XEON = (
-    "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Platinum 8480C\nsiblings\t: 112\ncpu cores\t: 56\n"
-    "flags\t\t: fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 avx512f\n"
-    "bugs\t\t:\n\n"
+    "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Platinum"
+    " 8480C\nsiblings\t: 112\ncpu cores\t: 56\nflags\t\t: fpu vme de pse tsc msr pae mce cx8 apic"
+    " sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 avx512f\nbugs\t\t:\n\n"
 )
 GRACE = (  # no line of an aarch64 processor tells of a hypervisor
-    "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp cpuid sve bti\n"
-    "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n\n"
+    "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd evtstrm aes pmull sha1 sha2 crc32"
+    " atomics fphp cpuid sve bti\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t:"
+    " 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n\n"
 )
 
 
@@ -347,8 +352,13 @@ def _hca(
 
 
 BANNER = {
-    "open": "NVRM version: NVIDIA UNIX Open Kernel Module for {arch}  {driver}  Release Build  (build@host)  \n",
-    "proprietary": "NVRM version: NVIDIA UNIX {arch} Kernel Module  {driver}  Wed Jun 26 06:46:07 UTC 2024\n",
+    "open": (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for {arch}  {driver}  Release Build "
+        " (build@host)  \n"
+    ),
+    "proprietary": (
+        "NVRM version: NVIDIA UNIX {arch} Kernel Module  {driver}  Wed Jun 26 06:46:07 UTC 2024\n"
+    ),
 }
 
 
@@ -357,10 +367,14 @@ def _driver(site: Site) -> Answers:
         arch="aarch64" if site.arm else "x86_64", driver=site.driver
     )
     return {
-        "file:/proc/driver/nvidia/version": f"{banner}GCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04) \n",
-        "file:/proc/modules": "nvidia_uvm 1830912 0 - Live 0x0000000000000000 (O)\n"
-        "nvidia_peermem 16384 0 - Live 0x0000000000000000 (O)\n"
-        "nvidia 14299136 120 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000 (O)\nmlx5_ib 466944 0 - Live 0x0000000000000000\n",
+        "file:/proc/driver/nvidia/version": (
+            f"{banner}GCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04) \n"
+        ),
+        "file:/proc/modules": (
+            "nvidia_uvm 1830912 0 - Live 0x0000000000000000 (O)\nnvidia_peermem 16384 0 - Live"
+            " 0x0000000000000000 (O)\nnvidia 14299136 120 nvidia_uvm,nvidia_peermem, Live"
+            " 0x0000000000000000 (O)\nmlx5_ib 466944 0 - Live 0x0000000000000000\n"
+        ),
         "kmsg:/dev/kmsg": _log(site),
         "nvml:nvmlInit()": True,
         "nvml:nvmlSystemGetDriverVersion()": site.driver,
@@ -400,7 +414,8 @@ def _log(site: Site) -> list[str]:
         f"4;NVRM: loading NVIDIA UNIX {module}  {site.driver}  Release Build  (build@host)",
         *(
             [
-                "4;NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it."
+                "4;NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected."
+                " Clearing it."
             ]
             * len(site.seats)
         ),
@@ -467,8 +482,9 @@ def _gpu(number: int, seat: Seat, site: Site) -> Answers:
         },
     }
     information = (
-        f"Model: \t\t {board.name}\nIRQ:   \t\t {120 + number}\nGPU UUID: \t {uuid}\nVideo BIOS: \t {board.vbios.lower()}\n"
-        f"Bus Type: \t PCIe\nBus Location: \t {seat.gpu}\nDevice Minor: \t {number}\nGPU Excluded:\t No\n"
+        f"Model: \t\t {board.name}\nIRQ:   \t\t {120 + number}\nGPU UUID: \t {uuid}\nVideo BIOS: \t"
+        f" {board.vbios.lower()}\nBus Type: \t PCIe\nBus Location: \t {seat.gpu}\nDevice Minor: \t"
+        f" {number}\nGPU Excluded:\t No\n"
     )
     answers = {f"nvml:nvmlDeviceGet{call}({seat.gpu})": value for call, value in calls.items()}
     for call, values in with_arguments.items():
@@ -478,12 +494,12 @@ def _gpu(number: int, seat: Seat, site: Site) -> Answers:
         }
     return {
         f"file:/proc/driver/nvidia/gpus/{seat.gpu}/information": information,
-        f"file:/sys/bus/pci/devices/{seat.gpu}/aer_dev_fatal": LACKS
-        if site.guest
-        else aer("FATAL"),
-        f"file:/sys/bus/pci/devices/{seat.gpu}/aer_dev_nonfatal": LACKS
-        if site.guest
-        else aer("NONFATAL"),
+        f"file:/sys/bus/pci/devices/{seat.gpu}/aer_dev_fatal": (
+            LACKS if site.guest else aer("FATAL")
+        ),
+        f"file:/sys/bus/pci/devices/{seat.gpu}/aer_dev_nonfatal": (
+            LACKS if site.guest else aer("NONFATAL")
+        ),
         **{key: _known(key, value, site) for key, value in answers.items()},
     }
 
@@ -767,18 +783,20 @@ def unmatched() -> Recording:
 def unknown_gpu() -> Recording:
     """Eight GPUs of a model that no profile knows, in a machine that one does."""
     changes = {
-        f"file:/sys/bus/pci/devices/{gpu}/uevent": answers_of()[
-            f"file:/sys/bus/pci/devices/{gpu}/uevent"
-        ].replace("10DE:2330", "10DE:2FFF")
+        f"file:/sys/bus/pci/devices/{gpu}/uevent": (
+            answers_of()[f"file:/sys/bus/pci/devices/{gpu}/uevent"].replace(
+                "10DE:2330", "10DE:2FFF"
+            )
+        )
         for gpu in GPUS
     }
     return _cut(eight_gpus(), "eight GPUs of an unknown model", changes)
 
 
 GPU_BURN = (
-    "Initialized device 0 with 143771 MB of memory\n"
-    "100.0%  proc'd: 900 (51234 Gflop/s) - 880 (50111 Gflop/s)   errors: 0 - 0   temps: 61 C - 57 C\n"
-    "Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n"
+    "Initialized device 0 with 143771 MB of memory\n100.0%  proc'd: 900 (51234 Gflop/s) - 880"
+    " (50111 Gflop/s)   errors: 0 - 0   temps: 61 C - 57 C\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1:"
+    " OK\n"
 )
 
 

@@ -106,10 +106,9 @@ def compiled_cuda(variant: Variant, arch: str) -> Made:
         "arguments": [[name, kind] for name, kind in variant.types.items()],
         "constants": tile,
         "warps": variant.warps,
-        "shared_bytes": variant.stages
-        * (tile["TM"] + tile["TN"])
-        * tile["TK"]
-        * GEMM[variant.name][3],
+        "shared_bytes": (
+            variant.stages * (tile["TM"] + tile["TN"]) * tile["TK"] * GEMM[variant.name][3]
+        ),
         "scratch_bytes": 0,
         "profile_scratch_bytes": 0,
     }
