@@ -142,7 +142,9 @@ def device_minors(recording: Recording, sources: Sources) -> Fact[tuple[int, ...
 
 
 def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[Gpu, ...]]:
-    """Return the GPUs in the order of their addresses; Unread if neither PCI nor NVML lists them."""
+    """Return the GPUs in the order of their addresses; Unread if neither PCI nor NVML lists
+    them.
+    """
     addresses = _listing(recording, sources)
     if is_unread(addresses):
         return addresses
@@ -268,7 +270,9 @@ def _access_without_handle(
 
 
 def _is_hidden(recording: Recording, address: str) -> bool:
-    """Return whether the kernel drives the GPU but its device file is missing, as in a container."""
+    """Return whether the kernel drives the GPU but its device file is missing, as in a
+    container.
+    """
     minor = take(recording, f"file:/proc/driver/nvidia/gpus/{address}/information", _minor)
     if is_unread(minor):
         identity = take(recording, f"file:{PCI}/{address}/uevent", _identity)

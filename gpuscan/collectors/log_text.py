@@ -1,5 +1,5 @@
-"""Where this boot's kernel log is read from: the ring buffer, else the journal, else dmesg, else log
-files; each parsed into records.
+"""Where this boot's kernel log is read from: the ring buffer, else the journal, else dmesg, else
+log files; each parsed into records.
 """
 
 import json

@@ -133,7 +133,9 @@ def check(
 def fail(
     message: str, *, action: Action | None = None, culprits: Iterable[Any] = (), **details: Any
 ) -> None:
-    """Say that something is wrong. *details*: observed, expected, urgency, impact, source, level."""
+    """Say that something is wrong. *details*: observed, expected, urgency, impact, source,
+    level.
+    """
     finding = _finding(Status.FAIL, message, action, culprits, details)
     if finding.action in WARN_ONLY:
         raise ValueError(f"a failure cannot ask for '{finding.action.value}': use warn()")
@@ -270,7 +272,9 @@ def load_file(path: str) -> list[Check]:
 
 
 def _line_of(error: BaseException, path: str) -> int:
-    """Return the line of *path* at which *error* came up, not that of the library that raised it."""
+    """Return the line of *path* at which *error* came up, not that of the library that raised
+    it.
+    """
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 1
     frames = [
@@ -329,7 +333,9 @@ def _check(path: str, function: Any) -> Check:
 
 
 def _parameters(function: FunctionType) -> tuple[str, ...]:
-    """Return the names of all parameters; one that can only be given by name comes with its star."""
+    """Return the names of all parameters; one that can only be given by name comes with its
+    star.
+    """
     code = function.__code__
     plain, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     more = named + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)

@@ -384,7 +384,9 @@ IDENTITY = tuple(f"nvml:nvmlDeviceGet{name}(" for name in ("Name", "UUID", "Inde
 
 
 def _is_identity(key: str) -> bool:
-    """Return whether the driver keeps a fact, and gives it even for a GPU that no longer answers."""
+    """Return whether the driver keeps a fact, and gives it even for a GPU that no longer
+    answers.
+    """
     return key.startswith(IDENTITY)
 
 

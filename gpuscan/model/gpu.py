@@ -42,7 +42,9 @@ class Sram(NamedTuple):
 
 
 class RemappedRows(NamedTuple):
-    """Row remapping: rows remapped after correctable and uncorrectable errors, and its two flags."""
+    """Row remapping: rows remapped after correctable and uncorrectable errors, and its two
+    flags.
+    """
 
     correctable: Fact[int]
     uncorrectable: Fact[int]

@@ -1,4 +1,6 @@
-"""The words of a verdict: Status, Action and Result, and the one table of actions and exit codes."""
+"""The words of a verdict: Status, Action and Result, and the one table of actions and exit
+codes.
+"""
 
 from enum import Enum
 from typing import Any, NamedTuple
@@ -165,7 +167,9 @@ BROKEN_STYLES = {
 
 
 class Evidence(NamedTuple):
-    """One fact that a check read or could not read: its path in the node, its value, its reading."""
+    """One fact that a check read or could not read: its path in the node, its value, its
+    reading.
+    """
 
     fact: str
     value: Any

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     @final
     class Unread:
-        """To type checkers not a tuple, so that they report a loop over a list that may be unread."""
+        """To type checkers not a tuple, so that they report a loop over a list that may be
+        unread.
+        """
 
         key: str
         kind: str

@@ -134,7 +134,9 @@ def _left_out(report: Report) -> Iterator[Line]:
 
 
 def _is_optional(spot: Mapping[str, Any]) -> bool:
-    """Tell whether a fact comes from another program's test in a burn-in: none must be installed."""
+    """Tell whether a fact comes from another program's test in a burn-in: none must be
+    installed.
+    """
     return spot["kind"] == "not-recorded" and bool(spot["fact"].startswith("tests[]"))
 
 

@@ -229,7 +229,9 @@ class Archive:
         )
 
     def faults(self, machine: str, since_s: float, until_s: float) -> list[Row]:
-        """Return a machine's newest MOST_FAULTS failures, oldest first, named as in `model.Fault`."""
+        """Return a machine's newest MOST_FAULTS failures, oldest first, named as in
+        `model.Fault`.
+        """
         rows = self._query(
             'SELECT check_id AS "check", subject, serial, same, findings.action, at AS at_s,'
             " boot_id, message FROM findings JOIN runs ON run = runs.id"

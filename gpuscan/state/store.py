@@ -1,4 +1,6 @@
-"""One run and the state: what it is told of the past before it judges, and what it leaves behind."""
+"""One run and the state: what it is told of the past before it judges, and what it leaves
+behind.
+"""
 
 import hashlib
 import os

@@ -235,7 +235,9 @@ def test_a_terminal_that_knows_no_escapes_gets_lines(
 
 
 def test_a_reader_that_takes_nothing_holds_nobody_up() -> None:
-    """A pipe that is full, a terminal that was stopped: what would be shown meanwhile is left out."""
+    """A pipe that is full, a terminal that was stopped: what would be shown meanwhile is left
+    out.
+    """
     ends = os.pipe()
     with (
         os.fdopen(ends[0], "rb", buffering=0) as reader,

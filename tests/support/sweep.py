@@ -93,7 +93,9 @@ def keys_of(result: Result) -> set[str]:
 
 
 def place_of(result: Result) -> Place:
-    """A result's check and subject, by address: a GPU's name changes with what can be read of it."""
+    """A result's check and subject, by address: a GPU's name changes with what can be read of
+    it.
+    """
     kind, _, name = result.subject.partition(":")
     if kind == "incident":
         return result.check, f"{name.split(' on ')[0]} {result.address}"

@@ -1,4 +1,6 @@
-"""The worker on a stand-in for the driver: what it runs, finds, tells and frees; and its protocol."""
+"""The worker on a stand-in for the driver: what it runs, finds, tells and frees; and its
+protocol.
+"""
 
 from __future__ import annotations
 

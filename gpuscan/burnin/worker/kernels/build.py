@@ -116,7 +116,9 @@ def compiled_cuda(variant: Variant, arch: str) -> Made:
 
 
 def build(folder: Path) -> dict[str, Any]:
-    """Compile all into a folder: one zip an architecture and `manifest.json`; return the manifest."""
+    """Compile all into a folder: one zip an architecture and `manifest.json`; return the
+    manifest.
+    """
     import triton
 
     folder.mkdir(parents=True, exist_ok=True)
