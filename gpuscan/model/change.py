@@ -13,8 +13,8 @@ ComparedRecord = Gpu | Port | Disk | Firmware | Host
 
 
 class Compared(NamedTuple):
-    """A value and the one that it should have: *usual*, of which *whose* says the source (`the other
-    GPUs have`, `before it was`); *listed* if that source is the list of expected parts.
+    """A value and the one that it should have: *usual*, of which *whose* says the source (`the
+    other GPUs have`, `before it was`); *listed* if that source is the list of expected parts.
     """
 
     label: str
