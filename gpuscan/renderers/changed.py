@@ -1,7 +1,9 @@
 """What a comparison found: one line per part, or one for many that changed alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from gpuscan.renderers.folding import fold_names
 
 FEWEST_TO_FOLD = 3
 UNKNOWN = "what identifies it was not read"
@@ -10,8 +12,8 @@ NODE_LABELS = {"hostname": "host name", "serial": "serial", "bios_version": "BIO
 Row = Mapping[str, Any]
 
 
-def lines(rows: Sequence[Row], fold: Callable[[Sequence[str]], str], *, whole: bool) -> list[str]:
-    """Return the changes; *fold* joins the names of parts that changed alike, unless *whole*."""
+def lines(rows: Sequence[Row], *, whole: bool) -> list[str]:
+    """Return the changes; parts that changed alike share a line, unless *whole*."""
     alike: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(_is_shown, rows):
         alike.setdefault((row["kind"], row["what"], row["expected"]), []).append(row)
@@ -20,7 +22,7 @@ def lines(rows: Sequence[Row], fold: Callable[[Sequence[str]], str], *, whole: b
         if len(group) < FEWEST_TO_FOLD or whole or kind == "node":
             shown += [f"{_name(row)}: {_describe(row)}" for row in group]
         else:
-            names = fold([f"{kind}:{row['slot']}" for row in group])
+            names = f"{kind} {fold_names([row['slot'] for row in group])}"
             change = _describe_many(kind, what)
             shown.append(f"{names}: {change} ({_expectation(expected)}; -v shows each)")
     return shown or ["nothing"]

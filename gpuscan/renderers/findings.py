@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.model.subject import Subject
 from gpuscan.renderers.folding import fold
 from gpuscan.renderers.lines import INDENT, Line, indented
 
@@ -34,7 +35,7 @@ class Row(NamedTuple):
 
     status: Status
     check: str
-    subjects: tuple[str, ...]
+    subjects: tuple[Subject, ...]
     message: str
     action: Action
 
@@ -68,19 +69,18 @@ def _first_of_each(rows: Sequence[Row]) -> list[Row]:
     counts: Counter[str] = Counter()
     kept = []
     for row in rows:
-        kind, _, name = row.subjects[0].partition(":")
-        gpu_and_test = name.split(" ")[:2]
-        counts.update(set(gpu_and_test))
-        if kind != "test" or max(counts[part] for part in gpu_and_test) <= MOST_ROWS:
+        first = row.subjects[0]
+        counts.update((first.gpu, first.test))
+        if first.kind != "test" or max(counts[first.gpu], counts[first.test]) <= MOST_ROWS:
             kept.append(row)
     return kept
 
 
 def _fold_rows(results: Iterable[Result]) -> list[Row]:
-    folded: dict[tuple[Status, str, str, Action], list[str]] = {}
+    folded: dict[tuple[Status, str, str, Action], list[Subject]] = {}
     for result in results:
         for status, message, action in _sentences(result):
-            folded.setdefault((status, result.check, message, action), []).append(result.subject)
+            folded.setdefault((status, result.check, message, action), []).append(result.about)
     rows = [
         Row(status, check, tuple(subjects), message, action)
         for (status, check, message, action), subjects in folded.items()

@@ -3,21 +3,24 @@
 import re
 from collections.abc import Sequence
 
+from gpuscan.model.subject import Subject
+
 MOST_TESTS = 4  # of a burn-in that are named
 MOST_PLACES = 8  # pairs of GPUs that are named
 
 
-def fold(subjects: Sequence[str]) -> str:
-    """Fold subjects of one kind whose names differ in their number only; others are listed.
+def fold(subjects: Sequence[Subject]) -> str:
+    """Fold subjects of one kind whose labels differ in their number only; others are listed.
 
-    >>> fold(["gpu:SXM5", "gpu:SXM6", "gpu:SXM7"]), fold(["node"]), fold(["gpu:0000:1b:00.0"])
-    ('gpu SXM[5-7]', 'node', 'gpu 0000:1b:00.0')
+    >>> fold([Subject("gpu", "SXM5"), Subject("gpu", "SXM6")]), fold([Subject("node")])
+    ('gpu SXM[5-6]', 'node')
     """
+    first = subjects[0]
     if len(subjects) == 1:
-        return subjects[0].replace(":", " ", 1).removeprefix("incident ")
-    kind = subjects[0].partition(":")[0]
-    names = [subject.partition(":")[2] for subject in subjects]
-    return f"{kind} {_fold_tests(names) if kind == 'test' else fold_names(names)}"
+        return first.label if first.kind == "incident" else f"{first.kind} {first.label}".rstrip()
+    if first.kind == "test":
+        return f"test {_fold_tests(subjects)}"
+    return f"{first.kind} {fold_names([subject.label for subject in subjects])}"
 
 
 def fold_names(names: Sequence[str]) -> str:
@@ -34,15 +37,12 @@ def fold_names(names: Sequence[str]) -> str:
     return f"{stems.pop()}[{ranges(numbers)}]"
 
 
-def _fold_tests(names: Sequence[str]) -> str:
-    """Fold a burn-in's tests by what was tested: `exact-gemm on SXM[5-8], peer on SXM5 to SXM6`.
-
-    A name is `GPU TEST`, or `GPU TEST PEER`.
-    """
+def _fold_tests(tests: Sequence[Subject]) -> str:
+    """Fold a burn-in's tests by what was tested: `exact-gemm on SXM[5-8], peer on SXM5 to SXM6`."""
     places: dict[str, list[str]] = {}
-    for name in names:
-        gpu, test, *peer = name.split(" ")
-        places.setdefault(test, []).append(f"{gpu} to {peer[0]}" if peer else gpu)
+    for one in tests:
+        place = f"{one.gpu} to {one.peer}" if one.peer else one.gpu
+        places.setdefault(one.test, []).append(place)
     if len(places) <= MOST_TESTS:
         return ", ".join(f"{test} on {_fold_places(where)}" for test, where in places.items())
     gpus = [place.partition(" ")[0] for where in places.values() for place in where]

@@ -7,7 +7,6 @@ from gpuscan.engine.blame import IDENTITY, Target
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
 from gpuscan.renderers.findings import count_statuses, render_results
-from gpuscan.renderers.folding import fold
 from gpuscan.renderers.headline import headline
 from gpuscan.renderers.lines import Line, indented
 from gpuscan.text import printable
@@ -88,7 +87,7 @@ def _changes(report: Report, verbosity: int) -> list[Line]:
         return []
     from gpuscan.renderers import changed
 
-    first, *rest = changed.lines(report.changes, fold, whole=verbosity > 0)
+    first, *rest = changed.lines(report.changes, whole=verbosity > 0)
     return [indented(first, "Changed: "), *map(indented, rest)]
 
 

@@ -17,6 +17,7 @@ from gpuscan import collectors
 from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest
 from gpuscan.model.outcome import Result, Status
+from gpuscan.model.subject import Subject
 from gpuscan.recording import load
 from gpuscan.renderers import folding, text
 
@@ -156,7 +157,12 @@ def test_many_pairs_that_are_slow_take_a_few_lines() -> None:
 
 
 def test_many_pairs_with_one_sentence_are_named_in_part() -> None:
-    every = [f"test:{gpu} peer {to}" for gpu in GPUS for to in GPUS if gpu != to]
+    every = [
+        Subject("test", f"{gpu} peer {to}", gpu=gpu, test="peer", peer=to)
+        for gpu in GPUS
+        for to in GPUS
+        if gpu != to
+    ]
     assert folding.fold(every).startswith("test peer on SXM3 to SXM1, ")
     assert folding.fold(every).endswith(" and 48 more")
     assert folding.fold(every[:8]).count(" to ") == 8

@@ -17,7 +17,7 @@ from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
-from gpuscan.model.subject import NODE, Subject
+from gpuscan.model.subject import NODE, Subject, parse_subject
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers import folding, json_, terminal, text
 from gpuscan.text import printable
@@ -56,7 +56,7 @@ def said(one: Report, verbosity: int = 0) -> str:
     ],
 )
 def test_subjects_are_folded(subjects: list[str], folded: str) -> None:
-    assert folding.fold(subjects) == folded
+    assert folding.fold([parse_subject(subject) for subject in subjects]) == folded
 
 
 def test_the_worst_comes_first_and_the_next_action_last() -> None:
