@@ -89,7 +89,9 @@ def lint(session: nox.Session) -> None:
     session.install(*EXTRAS["lint"])
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("codespell", "gpuscan", "checks", "profiles", "docs", "README.md", "noxfile.py")
+    session.run(
+        "codespell", "gpuscan", "checks", "profiles", "docs", "noxfile.py", *glob.glob("*.md")
+    )
 
 
 @nox.session
