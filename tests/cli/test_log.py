@@ -179,7 +179,7 @@ def test_gaps_and_cuts_are_told(tmp_path: Path, call: Call) -> None:
         tmp_path, BEGINS + "Feb 23 15:30:00 node01 kernel: printk: 17 messages dropped\n" + QUIET
     )
     ended = call("log", str(path), "--format", "json")
-    assert any("1 times that lines were lost" in note for note in json.loads(ended.out)["notes"])
+    assert any("once that lines were lost" in note for note in json.loads(ended.out)["notes"])
     assert value_of(path)["gaps"] == 1
 
 
