@@ -1,12 +1,12 @@
 """Blind spots: what could not be read, once for each fact and reason."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from gpuscan.model.outcome import Result, SkipReason, Status
+from gpuscan.model.report_rows import BlindSpot
 
 
-def find_blind_spots(results: Sequence[Result]) -> tuple[dict[str, Any], ...]:
+def find_blind_spots(results: Sequence[Result]) -> tuple[BlindSpot, ...]:
     """Return each fact that kept a check from judging, with the subjects it was missing on."""
     spots: dict[tuple[str, str, str], set[str]] = {}
     for result in results:
@@ -18,7 +18,7 @@ def find_blind_spots(results: Sequence[Result]) -> tuple[dict[str, Any], ...]:
             spot = (_without_labels(path), unread.kind, unread.text)
             spots.setdefault(spot, set()).add(result.subject)
     return tuple(
-        {"fact": fact, "kind": kind, "text": text, "subjects": sorted(subjects)}
+        BlindSpot(fact, kind, text, tuple(sorted(subjects)))
         for (fact, kind, text), subjects in spots.items()
     )
 

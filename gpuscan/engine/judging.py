@@ -10,7 +10,7 @@ from gpuscan import __version__, collectors, profile
 from gpuscan.engine import suite
 from gpuscan.engine.case import Case
 from gpuscan.engine.conclude import Circumstance
-from gpuscan.engine.measurements import measured
+from gpuscan.engine.measurements import measurements_of
 from gpuscan.engine.report import Report
 from gpuscan.engine.stages import judge
 from gpuscan.errors import ProfileError, UsageError, near_misses
@@ -137,7 +137,7 @@ def judged(
     run |= _run_info(recording, file, plan.want)
     around = _circumstances(recording, node)
     case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy, around)
-    report = judge(case)._replace(measurements=measured(node))
+    report = judge(case)._replace(measurements=measurements_of(node))
     if report.exit_code >= FAILED:
         report = report._replace(notes=(*report.notes, *_on_history(node, file)))
     return report

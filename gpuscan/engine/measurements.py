@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuscan.model import BurnTest, Node, is_unread, read_or
+from gpuscan.model.report_rows import Measurement
 
 GPU = (
     ("temperature.core_c", "C"),
@@ -54,12 +55,9 @@ BURNIN = "burnin."
 AGAIN = ".again"
 
 
-def measured(node: Node) -> tuple[dict[str, Any], ...]:
-    """Return name, value, unit and subject of each; what was not read is left out here and told
-    among the blind spots.
-
-    What a burn-in measured comes with its test and GPU, and the GPU at the other end where there
-    is one.
+def measurements_of(node: Node) -> tuple[Measurement, ...]:
+    """Return the numbers that were read; what was not read is left out here and listed among the
+    blind spots.
     """
     kinds = (("gpu", node.gpus, GPU), ("port", node.ports, PORT))
     rows = [
@@ -74,36 +72,33 @@ def measured(node: Node) -> tuple[dict[str, Any], ...]:
 
 def _rows(
     kind: str, records: tuple[Any, ...], facts: tuple[tuple[str, str], ...]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Measurement]:
     for record in records:
         for fact, unit in facts:
             value = record
             for name in fact.split("."):
                 value = value if is_unread(value) else getattr(value, name)
             if not is_unread(value):
-                yield {
-                    "name": fact,
-                    "value": value,
-                    "unit": unit,
-                    "subject": f"{kind}:{record.label}",
-                    "address": record.address,
-                }
+                subject = f"{kind}:{record.label}"
+                yield Measurement(fact, value, unit, subject, record.address)
 
 
-def _burnt(test: BurnTest) -> Iterator[dict[str, Any]]:
+def _burnt(test: BurnTest) -> Iterator[Measurement]:
     """Yield what one test of the burn-in measured; its label, its GPU and the other GPU are
     always known.
     """
-    of: dict[str, Any] = {
-        "subject": f"test:{test.label}",
-        "address": test.address,
-        "test": f"{test.name} {test.part}".rstrip(),
-        "card": test.gpu,
-    }
-    of |= {"to": test.to} if test.to else {}
     for name, value, unit in _numbers(test):
         if not is_unread(value):
-            yield {"name": f"{BURNIN}{name}", "value": value, "unit": unit, **of}
+            yield Measurement(
+                name=f"{BURNIN}{name}",
+                value=value,
+                unit=unit,
+                subject=f"test:{test.label}",
+                address=test.address,
+                test=f"{test.name} {test.part}".rstrip(),
+                card=test.gpu,
+                to=test.to or None,
+            )
 
 
 def _numbers(test: BurnTest) -> Iterator[tuple[str, Any, str]]:

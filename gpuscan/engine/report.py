@@ -8,6 +8,7 @@ from gpuscan.engine.blame import Target
 from gpuscan.engine.conclude import Circumstance, Conclusion, conclude
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
+from gpuscan.model.report_rows import BlindSpot, Measurement
 
 
 class ReportFields(NamedTuple):
@@ -21,9 +22,9 @@ class ReportFields(NamedTuple):
     software: dict[str, Any]
     parts: tuple[dict[str, Any], ...]
     results: tuple[Result, ...]
-    blind_spots: tuple[dict[str, Any], ...] = ()
+    blind_spots: tuple[BlindSpot, ...] = ()
     notes: tuple[str, ...] = ()
-    measurements: tuple[dict[str, Any], ...] = ()
+    measurements: tuple[Measurement, ...] = ()
     held: tuple[Held, ...] = ()
     incidents: tuple[dict[str, Any], ...] = ()
     changes: tuple[dict[str, Any], ...] = ()

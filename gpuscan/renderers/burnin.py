@@ -4,7 +4,7 @@ rates of other tools.
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuscan.burnin.rates import NEAR_MEDIAN, upper_median
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
@@ -34,7 +34,19 @@ WAYS = {  # label of a rate between two GPUs -> its heading
 COUNTS = ("seconds", "operations", "mismatches")
 CORRUPT = ("burnin.corruption", "burnin.product_match")
 MOST_OTHERS = 12
-Row = Mapping[str, Any]
+
+
+class BurnInNumber(NamedTuple):
+    """A measurement of the burn-in, named without the prefix `burnin.`; *to* may be empty."""
+
+    name: str
+    value: float
+    unit: str
+    subject: str
+    address: str
+    test: str
+    card: str
+    to: str
 
 
 class BurnInRows(NamedTuple):
@@ -44,19 +56,28 @@ class BurnInRows(NamedTuple):
     """
 
     gpus: tuple[str, ...]
-    rates: tuple[Row, ...]
-    again: Mapping[tuple[str, str], Row]
-    load: tuple[Row, ...]
-    counts: tuple[Row, ...]
+    rates: tuple[BurnInNumber, ...]
+    again: Mapping[tuple[str, str], BurnInNumber]
+    load: tuple[BurnInNumber, ...]
+    counts: tuple[BurnInNumber, ...]
     corrupt: bool
 
 
 def lines(report: Report, *, whole: bool) -> list[Line]:
     """Return the tables, none without a burn-in; *whole* lists all other rates."""
     rows = [
-        row | {"name": str(row["name"]).removeprefix(BURNIN)}
+        BurnInNumber(
+            name=row.name.removeprefix(BURNIN),
+            value=row.value,
+            unit=row.unit,
+            subject=row.subject,
+            address=row.address,
+            test=row.test,
+            card=row.card or "",
+            to=row.to or "",
+        )
         for row in report.measurements
-        if "test" in row
+        if row.test is not None
     ]
     if not rows:
         return []
@@ -77,30 +98,30 @@ def lines(report: Report, *, whole: bool) -> list[Line]:
     ]
 
 
-def _look(report: Report, rows: Sequence[Row]) -> BurnInRows:
+def _look(report: Report, rows: Sequence[BurnInNumber]) -> BurnInRows:
     parts = [str(part["slot"]) for part in report.parts if part["kind"] == "gpu"]
-    tested = [row["card"] for row in rows if row["card"] != NODE and row["address"]] + [
-        row["to"] for row in rows if "to" in row
+    tested = [row.card for row in rows if row.card != NODE and row.address] + [
+        row.to for row in rows if row.to
     ]
-    rates = [row for row in rows if row["name"] not in LOAD and row["name"] not in COUNTS]
+    rates = [row for row in rows if row.name not in LOAD and row.name not in COUNTS]
     again = {
-        (row["subject"], row["name"].removesuffix(AGAIN)): row
+        (row.subject, row.name.removesuffix(AGAIN)): row
         for row in rates
-        if row["name"].endswith(AGAIN)
+        if row.name.endswith(AGAIN)
     }
     return BurnInRows(
         tuple(dict.fromkeys(parts + tested)),
-        tuple(row for row in rates if not row["name"].endswith(AGAIN)),
+        tuple(row for row in rates if not row.name.endswith(AGAIN)),
         again,
-        tuple(row for row in rows if row["name"] in LOAD and "to" not in row),
-        tuple(row for row in rows if row["name"] in COUNTS),
+        tuple(row for row in rows if row.name in LOAD and not row.to),
+        tuple(row for row in rows if row.name in COUNTS),
         any(result.check in CORRUPT and result.status is Status.FAIL for result in report.results),
     )
 
 
-def _last(look: BurnInRows, row: Row) -> float:
+def _last(look: BurnInRows, row: BurnInNumber) -> float:
     """Return the rate that counts: the second try where there was one."""
-    return float(look.again.get((row["subject"], row["name"]), row)["value"])
+    return float(look.again.get((row.subject, row.name), row).value)
 
 
 # --- what was compared
@@ -109,12 +130,12 @@ def _last(look: BurnInRows, row: Row) -> float:
 def _head(look: BurnInRows) -> list[Line]:
     """Return how much was compared, and what the marks mean."""
     done: dict[str, float] = {}
-    found = {row["subject"]: row["value"] for row in look.counts if row["name"] == "mismatches"}
+    found = {row.subject: row.value for row in look.counts if row.name == "mismatches"}
     for row in look.counts:
         if (
-            row["name"] == "operations" and row["subject"] in found
+            row.name == "operations" and row.subject in found
         ):  # without a result of the comparison nothing was compared
-            done[row["unit"]] = done.get(row["unit"], 0) + row["value"]
+            done[row.unit] = done.get(row.unit, 0) + row.value
     wrong = sum(found.values())
     amounts = ", ".join(
         f"{_amount(value)} {printable(what)}" for what, value in done.items() if value
@@ -159,9 +180,9 @@ def _rate_columns(look: BurnInRows) -> Iterator[Column]:
         found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
         for row in look.rates:
             if _group(row) == group:
-                test = row["test"].removesuffix(HOT)
-                heats = found.setdefault((row["name"], test), {})
-                heats.setdefault(row["test"][len(test) :], {})[row["card"]] = _last(look, row)
+                test = row.test.removesuffix(HOT)
+                heats = found.setdefault((row.name, test), {})
+                heats.setdefault(row.test[len(test) :], {})[row.card] = _last(look, row)
         names = [name for name, _ in found]
         for (name, test), heats in found.items():
             head = printable(name[len(first) : -len(last)]).replace("_", " ")
@@ -170,12 +191,10 @@ def _rate_columns(look: BurnInRows) -> Iterator[Column]:
                 yield _column(look, group, head + heat.replace("-", " "), heats[heat])
 
 
-def _group(row: Row) -> str:
-    if "to" in row or row["card"] == NODE:
+def _group(row: BurnInNumber) -> str:
+    if row.to or row.card == NODE:
         return ""
-    fitting = [
-        one for one in GROUPS if row["name"].startswith(one[0]) and row["name"].endswith(one[1])
-    ]
+    fitting = [one for one in GROUPS if row.name.startswith(one[0]) and row.name.endswith(one[1])]
     return max(fitting, key=lambda one: len(one[0]), default=("", "", ""))[2]
 
 
@@ -220,24 +239,20 @@ def _load_columns(look: BurnInRows) -> Iterator[Column]:
     """Yield the highest temperatures of all tests, and power and clock in the test that draws
     most.
     """
-    load = [row for row in look.load if row["card"] != NODE]
+    load = [row for row in look.load if row.card != NODE]
     for name, head in (("core_c", "core"), ("memory_c", "memory")):
         hottest: dict[str, float] = {}
         for row in load:
-            if row["name"] == name:
-                hottest[row["card"]] = max(row["value"], hottest.get(row["card"], row["value"]))
+            if row.name == name:
+                hottest[row.card] = max(row.value, hottest.get(row.card, row.value))
         yield from _whole(look, "hottest, °C", head, hottest, judged=False)
     drawn: dict[str, list[float]] = {}
     for row in load:
-        if row["name"] == "power_w":
-            drawn.setdefault(row["test"], []).append(row["value"])
+        if row.name == "power_w":
+            drawn.setdefault(row.test, []).append(row.value)
     heaviest = max(drawn, key=lambda test: median(drawn[test]), default="")
     for name, head in (("power_w", "mean W"), ("sm_clock_mhz", "SM MHz")):
-        values = {
-            row["card"]: row["value"]
-            for row in load
-            if row["name"] == name and row["test"] == heaviest
-        }
+        values = {row.card: row.value for row in load if row.name == name and row.test == heaviest}
         yield from _whole(
             look, f"in {printable(heaviest)}", head, values, judged=name == "sm_clock_mhz"
         )
@@ -267,9 +282,7 @@ def _matrix(look: BurnInRows, label: str, way: str) -> list[Line]:
     the median of all pairs.
     """
     pairs = {
-        (row["card"], row["to"]): _last(look, row)
-        for row in look.rates
-        if row["name"] == label and "to" in row
+        (row.card, row.to): _last(look, row) for row in look.rates if row.name == label and row.to
     }
     if not pairs:
         return []
@@ -295,7 +308,7 @@ def _pair(value: float | None, usual: float, *, same: bool) -> Cell:
 
 def _collectives(look: BurnInRows) -> list[Line]:
     """Return a line per collective: operation, transport, ranks, size and bus bandwidth."""
-    rows = [row for row in look.rates if row["test"].startswith("nccl")]
+    rows = [row for row in look.rates if row.test.startswith("nccl")]
     table = [[*_parts(row), _figure(_last(look, row))] for row in rows]
     if not table:
         return []
@@ -309,10 +322,10 @@ def _collectives(look: BurnInRows) -> list[Line]:
     return told
 
 
-def _parts(row: Row) -> list[str]:
+def _parts(row: BurnInNumber) -> list[str]:
     """Split `all-reduce NVLS 8 1GiB`; a label of another shape is the operation as a whole."""
-    parts = printable(row["name"]).split(" ")
-    return parts if len(parts) == 4 else [printable(row["name"]), "-", "-", "-"]
+    parts = printable(row.name).split(" ")
+    return parts if len(parts) == 4 else [printable(row.name), "-", "-", "-"]
 
 
 def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
@@ -320,14 +333,14 @@ def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
     rows = [
         row
         for row in look.rates
-        if not (_group(row) or row["test"].startswith("nccl") or row["name"] in WAYS)
+        if not (_group(row) or row.test.startswith("nccl") or row.name in WAYS)
     ]
     told = []
     for row in rows:
-        subject = printable(str(row["subject"]).partition(":")[2])
+        subject = printable(row.subject.partition(":")[2])
         told.append(
             Line(
-                f"{subject}: {printable(row['name'])} {_figure(_last(look, row))} {row['unit']}",
+                f"{subject}: {printable(row.name)} {_figure(_last(look, row))} {row.unit}",
                 hang=2,
             )
         )
@@ -349,11 +362,9 @@ def _twice(look: BurnInRows, *, whole: bool) -> list[Line]:
     """Return both numbers of what was measured again because the first was too low."""
     told = []
     for row in look.rates:
-        second = look.again.get((row["subject"], row["name"]))
+        second = look.again.get((row.subject, row.name))
         if second is not None:
-            subject = printable(str(row["subject"]).partition(":")[2])
-            numbers = (
-                f"{_figure(row['value'])}, at a second try {_figure(second['value'])} {row['unit']}"
-            )
-            told.append(Line(f"{subject}: {printable(row['name'])} first {numbers}", hang=2))
+            subject = printable(row.subject.partition(":")[2])
+            numbers = f"{_figure(row.value)}, at a second try {_figure(second.value)} {row.unit}"
+            told.append(Line(f"{subject}: {printable(row.name)} first {numbers}", hang=2))
     return _listed(told, whole=whole)

@@ -8,6 +8,7 @@ from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
+from gpuscan.model.report_rows import BlindSpot, Measurement
 from gpuscan.renderers.headline import headline
 
 SCHEMA_VERSION = "1.3"
@@ -70,9 +71,19 @@ def document(report: Report) -> dict[str, Any]:
         "findings": [_finding(r, f) for r in report.results for f in r.findings],
         "incidents": list(report.incidents),
         "hold": summary(report.held),
-        "measurements": list(report.measurements),
-        "blind_spots": list(report.blind_spots),
+        "measurements": [_row(row) for row in report.measurements],
+        "blind_spots": [_row(spot) for spot in report.blind_spots],
         "notes": list(report.notes),
+    }
+
+
+def _row(record: BlindSpot | Measurement) -> dict[str, Any]:
+    """Return a row as JSON data, without the keys whose default is None where it has none."""
+    optional = record._field_defaults
+    return {
+        name: value
+        for name, value in record._asdict().items()
+        if value is not None or name not in optional
     }
 
 

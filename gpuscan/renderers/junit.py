@@ -15,6 +15,7 @@ import junit_xml
 
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
+from gpuscan.model.report_rows import Measurement
 
 ALLOWED = {
     "testsuite": (
@@ -38,7 +39,7 @@ ESCAPES = re.compile(
 )
 # The one check that every test of a burn-in has: its case carries the measurements.
 NUMBERED = "burnin.completion"
-Numbers = Mapping[str, Sequence[Mapping[str, Any]]]
+Numbers = Mapping[str, Sequence[Measurement]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_LINE = 4096
 
@@ -87,7 +88,7 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
     element.set("time", f"{float(report.run.get('duration_s') or 0):.3f}")
     for case, result in zip(element.iter("testcase"), report.results, strict=False):
         rows = _of(result, numbers)
-        seconds = next((row["value"] for row in rows if row["name"] == "burnin.seconds"), 0.0)
+        seconds = next((row.value for row in rows if row.name == "burnin.seconds"), 0.0)
         case.set("time", f"{seconds:.3f}")
         if full:
             _add_properties(case, result, rows)
@@ -96,14 +97,14 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
 
 def _numbers(report: Report) -> Numbers:
     """Return a burn-in's measurements by subject."""
-    rows: dict[str, list[Mapping[str, Any]]] = {}
+    rows: dict[str, list[Measurement]] = {}
     for row in report.measurements:
-        if "test" in row:
-            rows.setdefault(row["subject"], []).append(row)
+        if row.test is not None:
+            rows.setdefault(row.subject, []).append(row)
     return rows
 
 
-def _of(result: Result, numbers: Numbers) -> Sequence[Mapping[str, Any]]:
+def _of(result: Result, numbers: Numbers) -> Sequence[Measurement]:
     return numbers.get(result.subject, ()) if result.check == NUMBERED else ()
 
 
@@ -167,7 +168,7 @@ def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> ju
         case.add_skipped_info(clean(result.reason), clean(result.reason))
     elif result.status is Status.WARN:
         case.stdout = text
-    measured = [f"{row['name']}: {row['value']} {row['unit']}" for row in _of(result, numbers)]
+    measured = [f"{row.name}: {row.value} {row.unit}" for row in _of(result, numbers)]
     if measured:
         before = [case.stdout] if case.stdout else []
         case.stdout = "\n".join([*before, clean("\n".join(measured))])
@@ -221,7 +222,7 @@ def _trim(suite: ElementTree.Element) -> None:
 
 
 def _add_properties(
-    case: ElementTree.Element, result: Result, numbers: Sequence[Mapping[str, Any]]
+    case: ElementTree.Element, result: Result, numbers: Sequence[Measurement]
 ) -> None:
     pairs = [
         ("status", result.status.value),
@@ -234,7 +235,7 @@ def _add_properties(
             ("impact", finding.impact),
             ("urgency", finding.urgency),
         ]
-    pairs += [(row["name"], str(row["value"])) for row in numbers]
+    pairs += [(row.name, str(row.value)) for row in numbers]
     element = ElementTree.Element("properties")
     for name, value in pairs:
         if value:

@@ -1,11 +1,11 @@
 """Text for people: worst first, equal subjects folded, the next action last."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from gpuscan.engine.blame import IDENTITY, Target
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
+from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
 from gpuscan.renderers.headline import headline
 from gpuscan.renderers.lines import Line, indented
@@ -77,7 +77,7 @@ def _models(report: Report) -> str:
             names.setdefault(device_id, []).append(part["name"] or "")
     if names:
         return ", ".join(f"{len(same)} x {max(same) or model}" for model, same in names.items())
-    unlisted = any(spot["fact"] == "gpus" for spot in report.blind_spots)
+    unlisted = any(spot.fact == "gpus" for spot in report.blind_spots)
     return "GPUs not read" if unlisted else "no NVIDIA GPU"
 
 
@@ -93,7 +93,7 @@ def _changes(report: Report, verbosity: int) -> list[Line]:
 
 def _burnin(report: Report, verbosity: int) -> list[Line]:
     """Show what a burn-in measured, where there was one."""
-    if not any("test" in row for row in report.measurements):
+    if not any(row.test is not None for row in report.measurements):
         return []
     from gpuscan.renderers import burnin
 
@@ -122,9 +122,9 @@ def _left_out(report: Report) -> Iterator[Line]:
             yield Line(f"{skipped} checks were skipped (-v shows why)")
         return
     facts = [
-        _short_name(spot["fact"])
+        _short_name(spot.fact)
         for spot in report.blind_spots
-        if spot["kind"] != "not-supported" and not _is_optional(spot)
+        if spot.kind != "not-supported" and not _is_optional(spot)
     ]
     unique = list(dict.fromkeys(facts))
     more = f" and {len(unique) - MOST_UNREAD} more" if len(unique) > MOST_UNREAD else ""
@@ -132,11 +132,11 @@ def _left_out(report: Report) -> Iterator[Line]:
         yield indented(f"{', '.join(unique[:MOST_UNREAD])}{more} (-v shows why)", "Not read: ")
 
 
-def _is_optional(spot: Mapping[str, Any]) -> bool:
+def _is_optional(spot: BlindSpot) -> bool:
     """Tell whether a fact comes from another program's test in a burn-in: none must be
     installed.
     """
-    return spot["kind"] == "not-recorded" and bool(spot["fact"].startswith("tests[]"))
+    return spot.kind == "not-recorded" and spot.fact.startswith("tests[]")
 
 
 def _short_name(fact: str) -> str:

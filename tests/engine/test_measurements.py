@@ -13,6 +13,7 @@ from paths import RECORDINGS, ROOT
 from gpuscan import collectors, recording
 from gpuscan.engine import measurements
 from gpuscan.model import BurnTest, Rate, is_unread
+from gpuscan.model.report_rows import Measurement
 from gpuscan.renderers import json_
 
 SCHEMA = ROOT / "gpuscan" / "schemas" / "report.schema.json"
@@ -20,44 +21,42 @@ SCHEMA = ROOT / "gpuscan" / "schemas" / "report.schema.json"
 
 def test_every_gpu_s_numbers_have_unit_and_subject() -> None:
     node = demo_node()
-    rows = measurements.measured(node)
+    rows = measurements.measurements_of(node)
     for gpu in was_read(node.gpus):
         mine = {
-            row["name"]: (row["value"], row["unit"])
-            for row in rows
-            if row["subject"] == f"gpu:{gpu.label}"
+            row.name: (row.value, row.unit) for row in rows if row.subject == f"gpu:{gpu.label}"
         }
         assert mine["temperature.core_c"] == (gpu.temperature.core_c, "C")
         assert mine["power.usage_w"] == (gpu.power.usage_w, "W")
         assert mine["pcie.replays.total"] == (was_read(gpu.pcie.replays).total, "replays")
-    assert {row["address"] for row in rows} == {gpu.address for gpu in was_read(node.gpus)}
+    assert {row.address for row in rows} == {gpu.address for gpu in was_read(node.gpus)}
 
 
 def test_ports_have_numbers_too() -> None:
-    rows = measurements.measured(
+    rows = measurements.measurements_of(
         collectors.node(recording.load(str(RECORDINGS / "h100-8x-ib.json.gz")))
     )
-    rates = [row for row in rows if row["name"] == "rate_gbps"]
-    assert {(row["value"], row["unit"]) for row in rates} == {(400.0, "Gb/s")}
-    assert all(row["subject"].startswith("port:mlx5_") for row in rates)
-    assert len({(row["name"], row["subject"]) for row in rows}) == len(rows)
+    rates = [row for row in rows if row.name == "rate_gbps"]
+    assert {(row.value, row.unit) for row in rates} == {(400.0, "Gb/s")}
+    assert all(row.subject.startswith("port:mlx5_") for row in rates)
+    assert len({(row.name, row.subject) for row in rows}) == len(rows)
 
 
 def test_what_was_not_read_is_no_number() -> None:
     node: Any = demo_node()  # records are typed as if all were read
     first, *rest = node.gpus
     silent = first._replace(temperature=lost(), power=first.power._replace(usage_w=lost()))
-    rows = measurements.measured(node._replace(gpus=(silent, *rest)))
-    mine = {row["name"] for row in rows if row["address"] == first.address}
+    rows = measurements.measurements_of(node._replace(gpus=(silent, *rest)))
+    mine = {row.name for row in rows if row.address == first.address}
     assert not mine & {"temperature.core_c", "temperature.memory_c", "power.usage_w"}
     assert "power.limit_w" in mine
-    assert not [row for row in rows if is_unread(row["value"])]
-    assert measurements.measured(node._replace(gpus=lost(), ports=lost())) == ()
+    assert not [row for row in rows if is_unread(row.value)]
+    assert measurements.measurements_of(node._replace(gpus=lost(), ports=lost())) == ()
 
 
-def rows_of(*tests: BurnTest) -> list[dict[str, Any]]:
+def rows_of(*tests: BurnTest) -> list[Measurement]:
     node: Any = demo_node(tests=tests)
-    return [row for row in measurements.measured(node) if "test" in row]
+    return [row for row in measurements.measurements_of(node) if row.test is not None]
 
 
 def test_what_a_burn_in_measured_has_test_and_gpu() -> None:
@@ -69,7 +68,7 @@ def test_what_a_burn_in_measured_has_test_and_gpu() -> None:
         "SXM1", "stress-bf16", seconds=15.2, load=load(core_c=61, tensor_active=0.91)
     )._replace(rates=rates)
     rows = rows_of(one)
-    told = {row["name"]: (row["value"], row["unit"]) for row in rows}
+    told = {row.name: (row.value, row.unit) for row in rows}
     assert told == {
         "burnin.seconds": (15.2, "s"),
         "burnin.gemm_bf16_tflops": (640.1, "TFLOP/s"),
@@ -84,16 +83,16 @@ def test_what_a_burn_in_measured_has_test_and_gpu() -> None:
         "test": "stress-bf16",
         "card": "SXM1",
     }
-    assert all(of.items() <= row.items() and "to" not in row for row in rows)
+    assert all(of.items() <= row._asdict().items() and row.to is None for row in rows)
 
 
 def test_a_pair_names_both_and_what_was_compared_is_counted() -> None:
     facts: dict[str, Any] = {"what": "results", "operations": 1 << 27, "mismatches": 2}
     rows = rows_of(burn_test("SXM1", "peer", {"peer_one_way_gbps": 391.4}, to="SXM12", **facts))
-    assert {(row["test"], row["card"], row["to"], row["subject"]) for row in rows} == {
+    assert {(row.test, row.card, row.to, row.subject) for row in rows} == {
         ("peer", "SXM1", "SXM12", "test:SXM1 peer SXM12")
     }
-    told = {row["name"]: (row["value"], row["unit"]) for row in rows}
+    told = {row.name: (row.value, row.unit) for row in rows}
     assert told["burnin.peer_one_way_gbps"] == (391.4, "GB/s")
     assert (told["burnin.operations"], told["burnin.mismatches"]) == (
         (1 << 27, "results"),
@@ -108,7 +107,7 @@ def test_units_of_tools_and_collectives() -> None:
         "all-reduce NVLS 8 1GiB": 466.0,
         "sm_percent": 99.0,
     }
-    units = {row["name"]: row["unit"] for row in rows_of(burn_test("node", "tool", rates))}
+    units = {row.name: row.unit for row in rows_of(burn_test("node", "tool", rates))}
     wanted = {
         "burnin.ib_write_bw_gbps": "Gb/s",
         "burnin.ib_write_lat_us": "us",
@@ -129,16 +128,12 @@ def test_a_test_of_which_nothing_was_read_has_no_number() -> None:
     )
     assert rows_of(silent) == []
     node: Any = demo_node(tests=lost())
-    assert not [row for row in measurements.measured(node) if "test" in row]
+    assert not [row for row in measurements.measurements_of(node) if row.test is not None]
 
 
 def test_every_number_is_its_own_and_the_schema_takes_them() -> None:
     one = burnt(whole(4))
-    assert (
-        len({(row["name"], row["subject"]) for row in one.measurements})
-        == len(one.measurements)
-        > 300
-    )
+    assert len({(row.name, row.subject) for row in one.measurements}) == len(one.measurements) > 300
     item = json.loads(SCHEMA.read_text("utf-8"))["properties"]["measurements"]
     rows = json.loads(json_.render([one], verbosity=0))["measurements"]
     jsonschema.Draft202012Validator(item).validate(rows)

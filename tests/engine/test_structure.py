@@ -83,7 +83,7 @@ def essence(case: Case, *, noise: bool) -> tuple[Any, ...]:
         + tuple((f.severity, f.action, f.culprits, f.shared, f.same) for f in one.findings)
         for one in results
     ]
-    spots = {(spot["fact"], spot["kind"]) for spot in find_blind_spots(results)}
+    spots = {(spot.fact, spot.kind) for spot in find_blind_spots(results)}
     held = [(one.check, one.subject, one.code) for one in hold_after(case, results)]
     return conclusion, rows, spots, held
 

@@ -13,6 +13,7 @@ from gpuscan.engine.stages import judge
 from gpuscan.engine.status import capability_of
 from gpuscan.model import Counter, Incident, Node, Port, Unread
 from gpuscan.model.outcome import Action, Status
+from gpuscan.model.report_rows import BlindSpot
 from gpuscan.profile import load
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
@@ -110,8 +111,8 @@ def test_the_status_follows_from_what_was_said_and_read(
             result.reason
             == f"{celsius.kind.replace('-', ' ')}: gpus[SXM8].performance_state ({celsius.text})"
         )
-        assert [spot["subjects"] for spot in report.blind_spots] == [["gpu:SXM8"]]
-        assert report.blind_spots[0]["fact"] == "gpus[].performance_state"
+        assert [spot.subjects for spot in report.blind_spots] == [("gpu:SXM8",)]
+        assert report.blind_spots[0].fact == "gpus[].performance_state"
     else:
         assert result.reason == ""
         assert report.blind_spots == ()
@@ -603,12 +604,12 @@ def test_a_blind_spot_is_listed_once_for_all_its_gpus(tmp_path: Path) -> None:
         )
     report = judged(checks_of(tmp_path / "c", ONE), node)
     assert report.blind_spots == (
-        {
-            "fact": "gpus[].performance_state",
-            "kind": "not-supported",
-            "text": "Not Supported",
-            "subjects": ["gpu:SXM5", "gpu:SXM8"],
-        },
+        BlindSpot(
+            fact="gpus[].performance_state",
+            kind="not-supported",
+            text="Not Supported",
+            subjects=("gpu:SXM5", "gpu:SXM8"),
+        ),
     )
 
 

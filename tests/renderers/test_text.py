@@ -17,6 +17,7 @@ from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
+from gpuscan.model.report_rows import BlindSpot
 from gpuscan.model.subject import NODE, Subject, parse_subject
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers import folding, json_, terminal, text
@@ -160,9 +161,7 @@ def test_skips_and_blind_spots_are_hinted_at() -> None:
     assert "1 checks were skipped (-v shows why)" in said(skipped)
     assert "-v shows why" not in said(skipped, 1)
     facts = ("gpus[].nvlinks", "ports", "ports")
-    spots = tuple(
-        {"fact": fact, "kind": "not-recorded", "text": "", "subjects": []} for fact in facts
-    )
+    spots = tuple(BlindSpot(fact, "not-recorded", text="", subjects=()) for fact in facts)
     assert "Not read: nvlinks, ports (-v shows why)" in said(skipped._replace(blind_spots=spots))
     assert "shows why" not in said(report_of(plain(Status.PASS)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from building import demo_node, lost, plain, report_of
 
-from gpuscan.engine.measurements import measured
+from gpuscan.engine.measurements import measurements_of
 from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest, Ending, Load, Rate, Unread, is_unread
 from gpuscan.model.outcome import Result, Status
@@ -117,7 +117,7 @@ def burnt(tests: Sequence[BurnTest], *results: Result, **changes: Any) -> Report
         }
         for gpu in named
     )
-    rows = measured(node._replace(gpus=lost(), ports=lost()))
+    rows = measurements_of(node._replace(gpus=lost(), ports=lost()))
     return report_of(
         *(results or (plain(Status.PASS),)), **{"parts": parts, "measurements": rows, **changes}
     )
