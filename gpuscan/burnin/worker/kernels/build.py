@@ -106,9 +106,10 @@ def compiled_cuda(variant: Variant, arch: str) -> Made:
         "arguments": [[name, kind] for name, kind in variant.types.items()],
         "constants": tile,
         "warps": variant.warps,
-        "shared_bytes": (
-            variant.stages * (tile["TM"] + tile["TN"]) * tile["TK"] * GEMM[variant.name][3]
-        ),
+        "shared_bytes": variant.stages
+        * (tile["TM"] + tile["TN"])
+        * tile["TK"]
+        * GEMM[variant.name][3],
         "scratch_bytes": 0,
         "profile_scratch_bytes": 0,
     }
@@ -116,9 +117,7 @@ def compiled_cuda(variant: Variant, arch: str) -> Made:
 
 
 def build(folder: Path) -> dict[str, Any]:
-    """Compile all into a folder: one zip an architecture and `manifest.json`; return the
-    manifest.
-    """
+    """Compile all into a folder: one zip an architecture and `manifest.json`; return the manifest."""
     import triton
 
     folder.mkdir(parents=True, exist_ok=True)
