@@ -77,8 +77,8 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
     of `--output` goes to standard output.
     """
     if options.fail_on:
-        run = {"fail_on": options.fail_on}  # a report derives its exit code from it
-        reports = [report._replace(run=report.run | run) for report in reports]
+        # a report derives its exit code from it
+        reports = [r._replace(run=r.run._replace(fail_on=options.fail_on)) for r in reports]
     errors: list[UsageError] = []
     for format_, file in options.files:
         text = renderers.find(format_)(reports, verbosity=options.verbosity, many=many)

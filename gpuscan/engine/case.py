@@ -1,12 +1,12 @@
 """A case: all that one judgement needs, brought to today's check ids."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.suite import Check, aliases
 from gpuscan.model import Held, Node, is_unread
+from gpuscan.model.report_rows import RunInfo
 from gpuscan.profile import Profile
 
 HOLD_CHECK = "history.hold"
@@ -24,7 +24,7 @@ class Case(NamedTuple):
     profile: Profile
     checks: Sequence[Check]
     skipped: frozenset[str] = frozenset()
-    run: Mapping[str, Any] = MappingProxyType({})
+    run: RunInfo = RunInfo()
     notes: tuple[str, ...] = ()
     busy: bool = False
     circumstances: frozenset[Circumstance] = frozenset()

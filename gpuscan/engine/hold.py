@@ -4,7 +4,7 @@ A reboot alone lifts nothing. A passing run lifts what is below 40; a proven swa
 the slot or a person (`gpuscan clear`) lifts the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpuscan.durations import format_moment
@@ -24,6 +24,7 @@ from gpuscan.model.outcome import (
     SkipReason,
     Status,
 )
+from gpuscan.model.report_rows import RunInfo
 from gpuscan.model.subject import NODE, parse_subject
 
 CHECK = HOLD_CHECK
@@ -94,28 +95,24 @@ def lifted_by(code: int, level: str) -> str:
     return f"a passing run of full scope{at} lifts it, or gpuscan clear --reason"
 
 
-def proves_health(conclusion: Conclusion, run: Mapping[str, Any]) -> bool:
+def proves_health(conclusion: Conclusion, run: RunInfo) -> bool:
     """Return whether a run proves the whole node healthy: it passed, complete and of full scope."""
-    return conclusion.exit_code == 0 and conclusion.complete and not run.get("limited_to")
+    return conclusion.exit_code == 0 and conclusion.complete and not run.limited_to
 
 
-def _lifts(held: Held, node: Node, results: Sequence[Result], run: Mapping[str, Any]) -> bool:
+def _lifts(held: Held, node: Node, results: Sequence[Result], run: RunInfo) -> bool:
     """Return whether a passing run of full scope lifts one reason."""
     if held.code >= HARDWARE:
         return _is_gone(held, node)
     if held.code < FAILED:
         return False  # what was held could not be read: only a person can say
-    if LEVELS.index(_level(run)) < LEVELS.index(held.level):
+    if LEVELS.index(run.level) < LEVELS.index(held.level):
         return False
     mine = [result for result in results if result.check == held.check]
     silent = all(result.skip_reason is SkipReason.SILENT_LOG for result in mine)
     if mine and silent:  # the log's beginning is gone: that proves something only of another boot
         return not is_unread(node.host.boot_id) and node.host.boot_id != held.boot_id
     return any(result.status in (Status.PASS, Status.WARN) for result in mine)
-
-
-def _level(run: Mapping[str, Any]) -> str:
-    return str(run.get("level") or LEVELS[0])
 
 
 def _is_gone(held: Held, node: Node) -> bool:
@@ -133,7 +130,7 @@ def beside_swap(
     changed: Iterable[str],
     node: Node,
     results: Sequence[Result],
-    run: Mapping[str, Any],
+    run: RunInfo,
 ) -> tuple[Held, ...]:
     """Return the reasons that a proven swap does not lift: those of parts that stayed in.
 
@@ -227,14 +224,14 @@ def _new_reasons(results: Sequence[Result], case: Case) -> Iterator[Held]:
 
 def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> Iterator[Held]:
     targets = blamed(result, finding, parts) or [Target(str(NODE), None, None, None)]
-    proof = {**case.run, "level": max(finding.level, _level(case.run), key=LEVELS.index)}
+    proof = case.run._replace(level=max(finding.level, case.run.level, key=LEVELS.index))
     for target in targets:
         message, action = finding.message, finding.action
         yield reason(target, result.check, message, action, proof, case.node)
 
 
 def reason(
-    target: Target, check: str, message: str, action: Action, run: Mapping[str, Any], node: Node
+    target: Target, check: str, message: str, action: Action, run: RunInfo, node: Node
 ) -> Held:
     """Return one reason of a hold on a part."""
     return Held(
@@ -246,9 +243,9 @@ def reason(
         address=target.address or "",
         serial=target.serial or "",
         message=message,
-        level=_level(run),
+        level=run.level,
         boot_id=read_or(node.host.boot_id, ""),
-        profile=str((run.get("profile") or {}).get("name", "")),
+        profile=run.profile.name,
         since_s=0.0 if is_unread(node.past) else node.past.at_s,
     )
 

@@ -17,6 +17,7 @@ from gpuscan.errors import ProfileError, UsageError, near_misses
 from gpuscan.files import bundled
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.outcome import FAILED, LEVELS
+from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.select import select_gpus
 from gpuscan.pci import pci_address
 from gpuscan.recording import Recording
@@ -130,11 +131,8 @@ def judged(
         notes.append(
             f"the scan was ended by signal {recording.meta.ended_by_signal}: this report is partial"
         )
-    run = {
-        "gpuscan_version": __version__,
-        "profile": {"name": chosen.name, "vouches": chosen.vouches, "chosen": note},
-    }
-    run |= _run_info(recording, file, plan.want)
+    basis = ProfileInfo(chosen.name, chosen.vouches, note)
+    run = _run_info(recording, file, plan.want, basis)
     around = _circumstances(recording, node)
     case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy, around)
     report = judge(case)._replace(measurements=measurements_of(node))
@@ -196,23 +194,24 @@ def _on_history(node: Node, file: str) -> list[str]:
     )
 
 
-def _run_info(recording: Recording, file: str, want: Wanted) -> dict[str, Any]:
+def _run_info(recording: Recording, file: str, want: Wanted, basis: ProfileInfo) -> RunInfo:
     meta = recording.meta
-    return {
-        "started_at": _utc(meta.made_at),
-        "duration_s": meta.duration_s,
-        "level": level_of(recording),
-        "recording": (
-            os.fsencode(file).decode("utf-8", "surrogateescape") or None
-        ),  # readable whatever the locale is
-        "synthetic": bool(meta.synthetic),
-        "context": "busy" if want.busy else "idle",
-        "drill": meta.drill is True,
-        "ended_by_signal": meta.ended_by_signal,
-        "scope": list(recording.scope) if not want.gpus else [f"gpus: {want.gpus}"],
-        "selected": list(want.only),
-        "limited_to": _limits(recording, want),
-    }
+    return RunInfo(
+        gpuscan_version=__version__,
+        profile=basis,
+        started_at=_utc(meta.made_at),
+        duration_s=meta.duration_s,
+        level=level_of(recording),
+        # readable whatever the locale is
+        recording=os.fsencode(file).decode("utf-8", "surrogateescape") or None,
+        synthetic=bool(meta.synthetic),
+        context="busy" if want.busy else "idle",
+        drill=meta.drill is True,
+        ended_by_signal=meta.ended_by_signal,
+        scope=tuple(recording.scope) if not want.gpus else (f"gpus: {want.gpus}",),
+        selected=tuple(want.only),
+        limited_to=tuple(_limits(recording, want)),
+    )
 
 
 def level_of(recording: Recording) -> str:

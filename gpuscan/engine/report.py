@@ -8,7 +8,7 @@ from gpuscan.engine.blame import Target
 from gpuscan.engine.conclude import Circumstance, Conclusion, conclude
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
-from gpuscan.model.report_rows import BlindSpot, Measurement
+from gpuscan.model.report_rows import BlindSpot, Measurement, RunInfo
 
 
 class ReportFields(NamedTuple):
@@ -17,7 +17,7 @@ class ReportFields(NamedTuple):
     *optional* and *circumstances* are for the conclusion: see `conclude`.
     """
 
-    run: dict[str, Any]
+    run: RunInfo
     host: dict[str, Any]
     software: dict[str, Any]
     parts: tuple[dict[str, Any], ...]
@@ -46,7 +46,7 @@ class Report(ReportFields):
             self.results,
             circumstances=self.circumstances,
             optional=self.optional,
-            fail_on=str(self.run.get("fail_on") or ""),
+            fail_on=self.run.fail_on or "",
             parts=self.parts,
             kinds={row["slot"]: row["kind"] for row in self.changes},
         )
@@ -84,7 +84,7 @@ def worst_exit_code(reports: Sequence[Report], style: str = "full") -> int:
     """
 
     def codes(report: Report) -> tuple[int, int]:
-        counts = report.run.get("fail_on") == "warn"
+        counts = report.run.fail_on == "warn"
         styled = exit_code(report.verdict, report.exit_code, style, fail_on_warn=counts)
         return report.exit_code, styled
 

@@ -43,7 +43,7 @@ def judge(case: Case) -> Report:
     for stage in STAGES:
         results = stage(case, results)
     return Report(
-        run=dict(case.run),
+        run=case.run,
         host=plain(case.node.host),
         software=plain(case.node.driver),
         parts=parts_of(case.node),

@@ -32,3 +32,49 @@ class Measurement(NamedTuple):
     test: str | None = None
     card: str | None = None
     to: str | None = None
+
+
+class ProfileInfo(NamedTuple):
+    """The profile of a judgement: its name, whether it vouches for this machine, why it was
+    chosen.
+    """
+
+    name: str = ""
+    vouches: bool = False
+    chosen: str = ""
+
+
+class RunInfo(NamedTuple):
+    """How a judgement came about.
+
+    *started_at* is the start of the collection in UTC, *duration_s* its length in seconds, *level*
+    how deep it looked. *recording* is the file judged, None for a live scan; *synthetic* data comes
+    from no machine, and in a *drill* a fault was injected on purpose. *context* is idle or busy.
+    *scope* holds globs of the readings, *selected* the selectors of `--only`, and *limited_to* says
+    in words what keeps this from being a judgement of the whole node. *compared_with* and
+    *expected* are set for a comparison, *fail_on* where `--fail-on` asked that warnings count.
+    """
+
+    gpuscan_version: str = ""
+    profile: ProfileInfo = ProfileInfo()
+    started_at: str | None = None
+    duration_s: float | None = None
+    level: str = "passive"
+    recording: str | None = None
+    synthetic: bool = False
+    context: str = "idle"
+    drill: bool = False
+    ended_by_signal: int | None = None
+    scope: tuple[str, ...] = ()
+    selected: tuple[str, ...] = ()
+    limited_to: tuple[str, ...] = ()
+    compared_with: str | None = None
+    expected: tuple[str, ...] | None = None
+    fail_on: str | None = None
+
+
+# fields that are not in the JSON where they are None; any other None is null there
+OMITTED_IF_NONE: dict[type, tuple[str, ...]] = {
+    Measurement: ("test", "card", "to"),
+    RunInfo: ("compared_with", "expected", "fail_on"),
+}

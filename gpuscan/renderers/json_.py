@@ -8,7 +8,7 @@ from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
-from gpuscan.model.report_rows import BlindSpot, Measurement
+from gpuscan.model.report_rows import OMITTED_IF_NONE
 from gpuscan.renderers.headline import headline
 
 SCHEMA_VERSION = "1.3"
@@ -49,7 +49,7 @@ def document(report: Report) -> dict[str, Any]:
     )  # there is no such thing without a comparison
     return {
         "schema_version": SCHEMA_VERSION,
-        "run": report.run,
+        "run": _row(report.run),
         "summary": {
             "headline": headline(report),
             "verdict": report.verdict,
@@ -62,7 +62,7 @@ def document(report: Report) -> dict[str, Any]:
             "targets": [target._asdict() for target in report.targets],
             "counts": counts,
         },
-        "scope": report.run.get("scope", []),
+        "scope": list(report.run.scope),
         "host": report.host,
         "software": report.software,
         "parts": list(report.parts),
@@ -77,14 +77,20 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def _row(record: BlindSpot | Measurement) -> dict[str, Any]:
-    """Return a row as JSON data, without the keys whose default is None where it has none."""
-    optional = record._field_defaults
+def _row(record: Any) -> dict[str, Any]:
+    """Return a record of the report as JSON data, without the keys that it does not have."""
+    omitted = OMITTED_IF_NONE.get(type(record), ())
     return {
-        name: value
-        for name, value in record._asdict().items()
-        if value is not None or name not in optional
+        name: _plain(value)
+        for name, value in zip(record._fields, record, strict=True)
+        if value is not None or name not in omitted
     }
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_fields"):
+        return _row(value)
+    return list(value) if type(value) is tuple else value
 
 
 def _result(result: Result) -> dict[str, Any]:

@@ -68,24 +68,24 @@ def _document(reports: Sequence[Report], *, full: bool) -> str:
 
 
 def _host(report: Report) -> str:
-    return clean(str(report.host.get("hostname") or report.run.get("recording") or "localhost"))
+    return clean(str(report.host.get("hostname") or report.run.recording or "localhost"))
 
 
 def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
-    numbers, warned = _numbers(report), "fail_on" in report.run
+    numbers, warned = _numbers(report), report.run.fail_on is not None
     suite = junit_xml.TestSuite(
-        clean(f"gpuscan {report.run['profile']['name']}"),
+        clean(f"gpuscan {report.run.profile.name}"),
         [
             *(_case(result, package, numbers, warned=warned) for result in report.results),
             *_verdict(report, package),
         ],
         hostname=_host(report),
-        timestamp=str(report.run.get("started_at") or "").removesuffix("Z") or None,
+        timestamp=(report.run.started_at or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
     )
     element: ElementTree.Element = suite.build_xml_doc()
     _trim(element)
-    element.set("time", f"{float(report.run.get('duration_s') or 0):.3f}")
+    element.set("time", f"{report.run.duration_s or 0:.3f}")
     for case, result in zip(element.iter("testcase"), report.results, strict=False):
         rows = _of(result, numbers)
         seconds = next((row.value for row in rows if row.name == "burnin.seconds"), 0.0)
@@ -141,9 +141,9 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
     yield "exit_code", report.exit_code
     yield "complete", str(report.complete).lower()
     yield "action", report.action.value
-    yield "profile", report.run["profile"]["name"]
-    yield "level", report.run["level"]
-    yield "gpuscan_version", report.run["gpuscan_version"]
+    yield "profile", report.run.profile.name
+    yield "level", report.run.level
+    yield "gpuscan_version", report.run.gpuscan_version
     for name, value in (
         ("boot_id", report.host.get("boot_id")),
         ("driver", report.software.get("module_version")),

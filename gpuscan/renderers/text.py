@@ -55,13 +55,13 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
 def _one_line(report: Report, *, named: bool) -> Line:
     text = headline(report)
     if named:
-        return Line(f"{report.run.get('recording')}: {text}")
+        return Line(f"{report.run.recording}: {text}")
     return Line(text, VERDICT_STYLES.get(report.verdict, FAILED_STYLE), len(text))
 
 
 def _head(report: Report) -> Iterator[Line]:
-    version = report.run.get("gpuscan_version", "")
-    node = report.host.get("hostname") or report.run.get("recording") or "this node"
+    version = report.run.gpuscan_version
+    node = report.host.get("hostname") or report.run.recording or "this node"
     module = report.software.get("module_version")
     driver = f", driver {module}" if module else ""
     yield Line(f"gpuscan {version}  {node}: {_models(report)}{driver}")
@@ -157,7 +157,7 @@ def _next(report: Report) -> Iterator[Line]:
         yield from (indented(_identity(target)) for target in report.targets)
         yield indented(row.proof, "Then:    ")
         return
-    limits = report.run.get("limited_to")
+    limits = report.run.limited_to
     if limits and report.exit_code == 0:
         judged = ", ".join(limits)
         yield Line(

@@ -71,11 +71,11 @@ def _by_gpu(recording: Recording) -> str:
 def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -> dict[str, Any]:
     """Return last.json."""
     run = report.run
-    limits = list(run.get("limited_to") or ())
+    limits = list(run.limited_to)
     return {
         "format": last.FORMAT,
         "schema_version": last.SCHEMA_VERSION,
-        "gpuscan_version": run.get("gpuscan_version"),
+        "gpuscan_version": run.gpuscan_version,
         "machine": owner.ids,
         "boot_id": owner.boot_id,
         "at": owner.at_s,
@@ -84,8 +84,8 @@ def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -
         "complete": report.complete,
         "action": report.action.value,
         "headline": headline(report),
-        "profile": str((run.get("profile") or {}).get("name", "")),
-        "level": str(run.get("level") or "passive"),
+        "profile": run.profile.name,
+        "level": run.level,
         "scope": {"full": not limits, "limits": limits},
         "hold": summary(held),
         "swap": swap,
@@ -107,9 +107,9 @@ def row_of(report: Report, owner: Whose, source: str, fingerprint: str) -> dict[
         "exit_code": report.exit_code,
         "complete": report.complete,
         "action": report.action.value,
-        "profile": str((run.get("profile") or {}).get("name", "")),
-        "level": str(run.get("level") or "passive"),
-        "full": not run.get("limited_to"),
+        "profile": run.profile.name,
+        "level": run.level,
+        "full": not run.limited_to,
         "headline": headline(report),
         "findings": list(_findings(report)),
     }

@@ -260,7 +260,7 @@ class Store:
         """Keep this boot's newest recording of the whole node, and those of a few boots before: a
         swap is compared with them.
         """
-        if report.run.get("limited_to") or not self.owner.boot_id:
+        if report.run.limited_to or not self.owner.boot_id:
             return
         folder = os.path.join(self.folder, "recordings")
         try:

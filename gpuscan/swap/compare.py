@@ -118,10 +118,10 @@ def _describe(
     ]
     if before is not None and not (_has_time(before) and _has_time(after)):
         notes.append("one of the two recordings has no time: their order could not be checked")
-    run = report.run | {
-        "compared_with": os.fsencode(reference).decode("utf-8", "surrogateescape"),
-        "expected": list(options.expected),
-    }
+    run = report.run._replace(
+        compared_with=os.fsencode(reference).decode("utf-8", "surrogateescape"),
+        expected=tuple(options.expected),
+    )
     rows = tuple(row(change) for change in changes)
     return report._replace(run=run, notes=(*report.notes, *notes), changes=rows)
 

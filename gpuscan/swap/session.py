@@ -124,7 +124,7 @@ def prove(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOpti
     if before is None and not wish.expected_parts:
         return _unproven(judging.judged(recording, "", plan))
     report = compare_recordings(before, recording, plan, wish, (name, "this node"))
-    report = report._replace(run={**report.run, "recording": None})
+    report = report._replace(run=report.run._replace(recording=None))
     return report._replace(notes=(*report.notes, *_follow_ups(report, swap)))
 
 
@@ -169,7 +169,7 @@ def _unproven(report: Report) -> Report:
 
 def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
     """Say what is left to be done by people, and what this judgement did not do."""
-    passive = report.run["level"] == LEVELS[0]
+    passive = report.run.level == LEVELS[0]
     told = [
         "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before the"
         " node takes long jobs"
@@ -185,6 +185,6 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
         )
     if swap and proves(report):
         told.append(f"swap {swap['ticket']} is proven, and its hold lifted")
-    elif swap and (report.exit_code < FAILED or report.run.get("limited_to")):
+    elif swap and (report.exit_code < FAILED or report.run.limited_to):
         told.append(f"swap {swap['ticket']} is not proven: the node stays held")
     return told

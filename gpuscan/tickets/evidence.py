@@ -69,7 +69,7 @@ def collect(
 
 
 def _name(report: Report) -> str:
-    started = report.run.get("started_at")
+    started = report.run.started_at
     at = re.sub(r"[-:]", "", started) if started else time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     host = re.sub(r"[^A-Za-z0-9._-]", "_", str(report.host.get("hostname") or "")).lstrip(".")
     return f"{host[:64] or 'unknown-host'}-{at}"

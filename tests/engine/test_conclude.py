@@ -26,6 +26,7 @@ from gpuscan.model.outcome import (
     Status,
     exit_code,
 )
+from gpuscan.model.report_rows import RunInfo
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
 WARNING = failing(Action.MONITOR, severity=WARN)
@@ -135,7 +136,7 @@ def test_the_worst_of_many_is_ranked_by_meaning_and_not_by_the_style_s_numbers()
     assert worst_exit_code([failed, unread], "simple") == 1
     assert worst_exit_code([fine, warned], "nagios") == 1
     assert worst_exit_code([warned, fine], "nagios") == 1
-    counted = [one._replace(run={"fail_on": "warn"}) for one in (fine, warned)]
+    counted = [one._replace(run=RunInfo(fail_on="warn")) for one in (fine, warned)]
     assert [one.exit_code for one in counted] == [0, 10]
     assert worst_exit_code(counted) == 10
     assert worst_exit_code(counted, "npd") == 1

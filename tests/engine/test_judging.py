@@ -191,7 +191,7 @@ def test_a_site_s_own_under_a_bundled_name_is_kept_whole(
         kept = [provenance(recording), provenance(recording, profile="h100-8x")]
     for one in kept:
         again = anew(Recording({**one}, recording.scope, recording))
-        assert (again.run["profile"]["name"], list(not_passed(again)), again.exit_code) == (
+        assert (again.run.profile.name, list(not_passed(again)), again.exit_code) == (
             "h100-8x",
             ["inventory.gpu_count"],
             20,

@@ -17,6 +17,7 @@ from gpuscan.engine.hold import hold_after
 from gpuscan.engine.stages import STAGES, judge
 from gpuscan.model import is_unread
 from gpuscan.model.outcome import Result
+from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.recording import Recording, patch
 
 NOISE = "explained by what is left: not judged, does not apply [noise] gpu:SXM1 (and 3 more)"
@@ -27,7 +28,7 @@ def case_of(recording: Recording, name: str = "", settings: Any = (), busy: bool
     name = name or recording.meta.profile or "auto"
     chosen = profile.choose(node, tuple(settings))[0] if name == "auto" else None
     chosen = chosen or profile_named(name, tuple(settings))
-    return Case(node, chosen, checks(), run={"profile": {"name": chosen.name}}, busy=busy)
+    return Case(node, chosen, checks(), run=RunInfo(profile=ProfileInfo(chosen.name)), busy=busy)
 
 
 def fault_of(name: str) -> Case:

@@ -562,7 +562,7 @@ def test_any_text_gives_a_report_or_a_clear_refusal(
     except GpuscanError as refusal:
         assert str(file) in str(refusal)  # noqa: PT017  # most texts are none of these
         return
-    assert judged.run["limited_to"]
+    assert judged.run.limited_to
     assert not [result.traceback for result in judged.results if result.traceback]
 
 

@@ -17,10 +17,11 @@ from lxml import etree
 from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest
 from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.subject import Subject
 from gpuscan.renderers import junit, terminal, text
 
-RUN: dict[str, Any] = {"profile": {"name": "p"}, "level": "quick", "gpuscan_version": "1"}
+RUN = RunInfo(profile=ProfileInfo("p"), level="quick", gpuscan_version="1")
 EVIL = "a\x1b[2J\r\nVerdict: pass"
 
 

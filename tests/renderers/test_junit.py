@@ -23,6 +23,7 @@ from gpuscan.engine.report import Report
 from gpuscan.importers.load import open_recording
 from gpuscan.model import Unread
 from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Result, Status
+from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.subject import Subject
 from gpuscan.recording import Recording, load, patch, save
 from gpuscan.renderers import junit
@@ -32,12 +33,7 @@ HOSTILE = (
     " \x1b]8;;http://x\x1b\\link \x1bc\x1b(B \x1b ]]> <![CDATA[ &amp; <b> \"'\n\r\n\t ]]]]>><!-- --"
     " --> \ud800 \udfff \udc80 \ufffe\uffff\ufdd0\U0001fffe\U0010ffff 中文 \u202e"
 )
-WORKED: dict[str, Any] = {
-    "profile": {"name": "p"},
-    "level": "passive",
-    "gpuscan_version": "1",
-    "duration_s": 1234.56789,
-}
+WORKED = RunInfo(profile=ProfileInfo("p"), gpuscan_version="1", duration_s=1234.56789)
 
 
 def report(recording: Recording, name: str = "file.json.gz", profile: str = "auto") -> Report:
@@ -108,7 +104,7 @@ def flat(root: ElementTree.Element) -> Iterator[tuple[str, dict[str, str], str]]
 
 def case(*results: Result, **changes: Any) -> ElementTree.Element:
     """The only case of a report that holds one result."""
-    (only,) = suite(report_of(*results, run={**WORKED, **changes})).iter("testcase")
+    (only,) = suite(report_of(*results, run=WORKED._replace(**changes))).iter("testcase")
     return only
 
 
@@ -177,7 +173,7 @@ def test_a_suite_a_host_with_what_identifies_the_run() -> None:
     (eight,) = reports("eight GPUs")
     one = suite(eight)
     assert one.get("name") == "gpuscan h100-8x"
-    assert one.get("timestamp") == str(eight.run["started_at"]).removesuffix("Z")
+    assert one.get("timestamp") == str(eight.run.started_at).removesuffix("Z")
     told = {row.get("name"): row.get("value") for row in one.iterfind("properties/property")}
     wanted = {
         "profile": "h100-8x",

@@ -17,7 +17,7 @@ from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
-from gpuscan.model.report_rows import BlindSpot
+from gpuscan.model.report_rows import BlindSpot, RunInfo
 from gpuscan.model.subject import NODE, Subject, parse_subject
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers import folding, json_, terminal, text
@@ -167,11 +167,11 @@ def test_skips_and_blind_spots_are_hinted_at() -> None:
 
 
 def test_one_line_a_report() -> None:
-    good = report_of(plain(Status.PASS), run={"recording": "a.gz"})
+    good = report_of(plain(Status.PASS), run=RunInfo(recording="a.gz"))
     bad = report_of(
         failing(Action.REBOOT, subject="gpu:SXM5"),
         failing(Action.REPLACE, "a.c"),
-        run={"recording": "b.gz"},
+        run=RunInfo(recording="b.gz"),
     )
     assert (
         text.render([good, bad], verbosity=0, many=True)
@@ -185,7 +185,7 @@ def test_one_line_a_report() -> None:
 
 def test_the_head_names_host_gpus_and_driver() -> None:
     one = report_of(
-        plain(Status.PASS), run={"gpuscan_version": "9.9", "recording": "a.gz"}, notes=("a note",)
+        plain(Status.PASS), run=RunInfo(gpuscan_version="9.9", recording="a.gz"), notes=("a note",)
     )
     assert said(one).splitlines()[:2] == ["gpuscan 9.9  a.gz: no NVIDIA GPU", "         a note"]
     models = enumerate((("H200", "10de:1"), (None, "10de:1"), (None, "10de:2")))

@@ -50,7 +50,7 @@ def test_is_judged_as_expected(name: str, entry: dict[str, Any]) -> None:
         pytest.skip("this machine pins a profile in /etc/gpuscan/config.yaml")
     recording = base(name)
     report = judged(recording, entry["profile"], entry.get("settings", ()))
-    assert report.run["profile"] == entry["chosen"]
+    assert report.run.profile.name == entry["chosen"]
     assert not_passed(report) == entry["not_passed"]
     assert (report.verdict, report.exit_code) == (entry["verdict"], entry["exit"])
     assert wrongly_skipped(skipped(report), entry["skipped"]) == []

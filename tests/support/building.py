@@ -18,6 +18,7 @@ from gpuscan.engine.suite import Check
 from gpuscan.importers.load import open_recording
 from gpuscan.model import Fact, Node, Unread, is_unread
 from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.model.report_rows import RunInfo
 from gpuscan.model.subject import NODE, parse_subject
 from gpuscan.profile import Profile, load
 
@@ -80,7 +81,7 @@ def plain(status: Status, check: str = "a.b") -> Result:
 
 def report_of(*results: Result, **changes: Any) -> Report:
     """Return a report that holds *results*."""
-    return Report({}, {}, {}, (), results)._replace(**changes)
+    return Report(RunInfo(), {}, {}, (), results)._replace(**changes)
 
 
 def was_read(fact: Fact[T]) -> T:

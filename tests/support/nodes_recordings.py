@@ -19,6 +19,7 @@ from gpuscan.files import bundled, site_config_path
 from gpuscan.importers.load import open_recording
 from gpuscan.model import Node
 from gpuscan.model.outcome import ACTIONS, Action, Result, Status
+from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.recording import Recording, load
 
 FOLDER = RECORDINGS
@@ -66,7 +67,9 @@ def judged_facts(
     """The report on a node's facts."""
     auto = profile_name == "auto"
     chosen = profile.choose(node, settings)[0] if auto else profile_named(profile_name, settings)
-    return stages.judge(Case(node, chosen, checks(), run={"profile": chosen.name}, busy=busy))
+    return stages.judge(
+        Case(node, chosen, checks(), run=RunInfo(profile=ProfileInfo(chosen.name)), busy=busy)
+    )
 
 
 def told(result: Result) -> str:

@@ -220,7 +220,7 @@ def find_holes(
     """List what one change makes look healthier; *rested_on* looks for blind passes as well."""
     if is_permitted(node, keys, kind):
         return []
-    optional = optional_facts(str(node.report.run["profile"]), kind)
+    optional = optional_facts(node.report.run.profile.name, kind)
     now = after(node, keys, change)
     found = list(find_improvements(node, now, optional))
     if rested_on:

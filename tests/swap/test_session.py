@@ -17,6 +17,7 @@ from program import Call, Ended, start
 from gpuscan.collectors import node
 from gpuscan.engine.hold import beside_swap
 from gpuscan.model import Held
+from gpuscan.model.report_rows import RunInfo
 from gpuscan.recording import Recording, load, patch
 
 Make = Callable[[Recording], Machine]
@@ -238,7 +239,7 @@ def test_what_a_proven_swap_lifts(one: Held, changed: str, stays: bool) -> None:
     """No check has run here that could lift what a passing run lifts; a GPU of no known serial is
     taken for one that stayed.
     """
-    kept = beside_swap([BEGUN, one], [changed], node(load(EIGHT)), (), {"level": "quick"})
+    kept = beside_swap([BEGUN, one], [changed], node(load(EIGHT)), (), RunInfo(level="quick"))
     assert kept == ((one,) if stays else ())
 
 
