@@ -7,6 +7,7 @@ from itertools import pairwise
 from textwrap import fill
 from typing import Any, NamedTuple
 
+from gpuscan.model.subject import parse_subject
 from gpuscan.renderers.folding import ranges
 from gpuscan.text import printable
 
@@ -119,7 +120,8 @@ def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _named(subject: str) -> str:
-    return subject.replace(":", " ", 1)
+    about = parse_subject(subject)
+    return f"{about.kind} {about.label}".rstrip()
 
 
 def _head(ticket: Mapping[str, Any]) -> list[Entry]:

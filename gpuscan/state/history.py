@@ -2,11 +2,15 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from gpuscan.durations import parse_moment
+from gpuscan.engine.case import HOLD_ALIASES
+from gpuscan.engine.judging import all_checks
+from gpuscan.engine.suite import aliases
+from gpuscan.model.subject import parse_subject
 from gpuscan.state.archive import Archive
 from gpuscan.state.place import state_dir
 from gpuscan.text import printable
@@ -22,22 +26,34 @@ def open_archive(folder: str) -> Archive:
 def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
     """Return the runs since a moment, newest first, with their findings.
 
-    *part* (slot or serial) and *check* (area, id or glob) keep only runs with such findings.
+    *part* (slot or serial) and *check* (area, id or glob) keep only runs with such findings. A
+    check that was renamed has its current id, and answers to its old ones as well.
     """
-    runs = [
-        {**run, "findings": [row for row in run["findings"] if _matches(row, part, check)]}
-        for run in open_archive(folder).runs(parse_moment("--since", since))
-    ]
-    return [run for run in runs if run["findings"] or not (part or check)]
+    stored = open_archive(folder).runs(parse_moment("--since", since))
+    renamed = aliases(all_checks()) | HOLD_ALIASES
+    runs = []
+    for run in stored:
+        findings = [
+            {**row, "check_id": renamed.get(row["check_id"], row["check_id"])}
+            for row in run["findings"]
+            if _matches(row, part, check, renamed)
+        ]
+        if findings or not (part or check):
+            runs.append({**run, "findings": findings})
+    return runs
 
 
-def _matches(finding: Row, part: str, check: str) -> bool:
+def _matches(finding: Row, part: str, check: str, renamed: Mapping[str, str]) -> bool:
     subject = finding["subject"].lower()
-    names = ("", subject, subject.partition(":")[2], finding["serial"].lower())
+    names = ("", subject, parse_subject(subject).label, finding["serial"].lower())
     if part.lower() not in names:
         return False
-    id_ = finding["check_id"]
-    return not check or fnmatchcase(id_, check) or id_.split(".")[0] == check
+    stored = finding["check_id"]
+    current = renamed.get(stored, stored)
+    if not check or check == current.split(".")[0]:
+        return True
+    ids = {stored, current, *(old for old, new in renamed.items() if new == current)}
+    return any(fnmatchcase(each, check) for each in ids)
 
 
 def render_runs(folder: str, since: str, part: str, check: str, format_: str) -> str:

@@ -5,11 +5,15 @@ from typing import Any
 
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import Action
+from gpuscan.model.subject import parse_subject
 
 Document = Mapping[str, Any]
 Finding = Mapping[str, Any]
 Part = Mapping[str, Any]
 NODE = "node"
+# Stored reports carry no marks of their checks: the one whose findings list the expected slots has
+# to be known by its id, which load_input has brought up to date.
+SLOTS_CHECK = "inventory.slots"
 OTHER_NAMES = ("serial", "uuid", "physical_slot", "silkscreen", "nvml_index")
 
 
@@ -36,14 +40,14 @@ def _names_no_part(finding: Finding) -> bool:
     """Some lines of the driver name no GPU: such an incident is the node's, too."""
     if finding["culprits"]:
         return False
-    subject = finding["subject"]
-    return subject == NODE or (subject.startswith("incident:") and not finding["address"])
+    kind = parse_subject(finding["subject"]).kind
+    return kind == NODE or (kind == "incident" and not finding["address"])
 
 
 def _empty_slots(finding: Finding) -> list[str]:
     """Return the slots that were expected to hold a GPU and hold none."""
     expected, observed = finding["expected"], finding["observed"] or ()
-    if finding["check"] != "inventory.slots" or not isinstance(expected, list):
+    if finding["check"] != SLOTS_CHECK or not isinstance(expected, list):
         return []
     return [slot for slot in expected if slot not in observed]
 
@@ -64,10 +68,10 @@ def find_owner(document: Document, finding: Finding) -> Part | None:
     for part in _all_parts(document, [finding]):
         if is_about(finding, part):
             return part
-    kind, _, name = finding["subject"].partition(":")
-    if kind == "incident":  # of a GPU that is gone: only its address is left
-        kind, name = "gpu", finding["address"]
-    return {"kind": kind, "slot": name, "address": finding["address"]}
+    about, address = parse_subject(finding["subject"]), finding["address"]
+    if about.kind == "incident":  # of a GPU that is gone: only its address is left
+        return {"kind": "gpu", "slot": address, "address": address}
+    return {"kind": about.kind, "slot": about.label, "address": address}
 
 
 def find_heaviest(document: Document, failed: Sequence[Finding]) -> Part | None:

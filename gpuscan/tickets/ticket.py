@@ -10,6 +10,7 @@ from gpuscan.catalogue import policy
 from gpuscan.durations import format_utc
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import ACTIONS, Action
+from gpuscan.model.subject import Subject, parse_subject
 from gpuscan.tickets.parts import (
     NODE,
     Document,
@@ -148,7 +149,7 @@ def _finding(document: Document, finding: Finding) -> dict[str, Any]:
 def _incident(document: Document, finding: Finding) -> Row:
     """Return the incident that a finding is about, an empty row for any other finding."""
     for incident in document.get("incidents", ()):
-        if finding["subject"] == f"incident:{incident['label']}":
+        if parse_subject(finding["subject"]) == Subject("incident", incident["label"]):
             return dict(incident)
     return {}
 

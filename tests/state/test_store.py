@@ -138,6 +138,24 @@ def test_history_is_narrowed(call: Call, tmp_path: Path, words: tuple[str, ...],
     assert len([line for line in done.out.splitlines() if line.startswith("20")]) == many
 
 
+def test_history_knows_renamed_checks(call: Call, tmp_path: Path) -> None:
+    state = str(tmp_path)
+    call("judge", "demo-broken", "--state-dir", state)
+    with sqlite3.connect(tmp_path / "history.sqlite") as db:
+        db.execute(
+            "UPDATE findings SET check_id = 'memory.no_row_remap_failed'"
+            " WHERE check_id = 'memory.row_remap'"
+        )
+    db.close()
+    for name in ("memory.row_remap", "memory.no_row_remap_failed", "memory.row_*"):
+        words = ("history", "list", "--check", name, "--state-dir", state)
+        rows = json.loads(call(*words, "--format", "json").out)
+        ids = {finding["check_id"] for row in rows for finding in row["findings"]}
+        assert "memory.row_remap" in ids, name
+        assert "memory.no_row_remap_failed" not in ids
+        assert "memory.row_remap: " in call(*words).out
+
+
 @pytest.mark.parametrize("words", [("list",), ("export",), ("list", "--since", "yesterday")])
 def test_history_of_nothing_is_refused(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
     done = call("history", *words, "--state-dir", str(tmp_path))
