@@ -41,15 +41,25 @@ class SelectedLines(NamedTuple):
     whole: bool
 
 
+class KeptRow(NamedTuple):
+    """A line that is kept, and the line with the timestamp that it counts from, if it has one.
+
+    `dmesg --human` writes a full timestamp once a minute, and differences from it in between.
+    """
+
+    row: Row
+    stamp: Row | None
+
+
 class AlikeRows:
     """Lines of one event on one part: the first, the last, and the number left out in between."""
 
     def __init__(self) -> None:
-        self.first: list[Row] = []
-        self.last: deque[Row] = deque(maxlen=MOST_ALIKE)
+        self.first: list[KeptRow] = []
+        self.last: deque[KeptRow] = deque(maxlen=MOST_ALIKE)
         self.left_out = 0
 
-    def add(self, row: Row) -> int:
+    def add(self, row: KeptRow) -> int:
         """Add a line; return by how many the kept lines have grown (0 or 1)."""
         if len(self.first) < MOST_ALIKE:
             self.first.append(row)
@@ -61,9 +71,16 @@ class AlikeRows:
 
     def drop_before(self, line: int) -> None:
         """Drop what comes before a line."""
-        self.first = [row for row in self.first if row[0] >= line]
-        self.last = deque((row for row in self.last if row[0] >= line), MOST_ALIKE)
+        self.first = [kept for kept in self.first if kept.row[0] >= line]
+        self.last = deque((kept for kept in self.last if kept.row[0] >= line), MOST_ALIKE)
         self.left_out = 0 if not self.first else self.left_out
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the kept lines and their timestamps' lines, which may come more than once."""
+        for kept in (*self.first, *self.last):
+            yield kept.row
+            if kept.stamp is not None:
+                yield kept.stamp
 
 
 class LineSelector:
@@ -76,6 +93,7 @@ class LineSelector:
         self.count = self.left_out = 0
         self.gaps: list[int] = []
         self.kernel = False
+        self.stamp: Row | None = None  # the last line with a full timestamp of `dmesg --human`
 
     def pass_rows(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
         """Yield the lines as text, and remember each until its record comes."""
@@ -92,6 +110,8 @@ class LineSelector:
             own = []
             while self.pending and self.pending[0][0] <= record.end:
                 own.append(self.pending.popleft())
+            if record.transport == "human" and own:
+                self.stamp = own[0]
             if record.wall_s is not None and record.wall_s < self.since_s:
                 continue
             self.kernel = self.kernel or (record.kernel and is_of_kernel(record))
@@ -116,8 +136,9 @@ class LineSelector:
             self.left_out += len(own)
             return
         alike = self.alike.setdefault(name, AlikeRows())
+        stamp = self.stamp if record.transport == "delta" else None
         for row in own:
-            self.count += alike.add(row)
+            self.count += alike.add(KeptRow(row, stamp))
 
     def drop_before(self, line: int) -> None:
         """Drop what comes before a boot."""
@@ -162,7 +183,7 @@ def select_lines(
             selector.drop_before(event.line)
     groups = selector.alike.values()
     return SelectedLines(
-        rows=sorted(row for rows in groups for row in (*rows.first, *rows.last)),
+        rows=sorted({row for rows in groups for row in rows.rows()}),
         boots=max(boots + before, 1),
         gaps=len(selector.gaps),
         left_out=selector.left_out + sum(rows.left_out for rows in groups),

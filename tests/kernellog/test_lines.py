@@ -489,6 +489,19 @@ def test_grep_and_selection_lose_no_event(lines: list[bytes]) -> None:
     )
 
 
+def test_the_time_of_a_difference_is_kept() -> None:
+    """`dmesg --human`: the lines that are kept have the full timestamp that others count from."""
+    xid = WAYS["dmesg --human, delta"](XID).encode()
+    flood = [b"[Feb23 16:24] usb", *[xid] * 3000, b"[Feb23 17:24] usb", b"[  +0.1] usb", xid]
+    value = select_lines(list(search_lines(flood)), current=False, until_s=NOW_S)
+    assert [number for number, _ in value.rows if number in (1, 3002, 3003)] == [1, 3002]
+    assert (len(value.rows), value.left_out) == (2002, 1001)
+    times = [told(one)[5] for one in read_events(parse_numbered_lines(value.rows, NOW_S))]
+    whole = [told(one)[5] for one in read_events(parse_lines(flood, NOW_S))]
+    assert None not in times
+    assert (times[0], times[-1]) == (whole[0], whole[-1])
+
+
 STAMPED = [way for way in WAYS if way not in ("no prefix", "dmesg --human, delta")]
 
 
