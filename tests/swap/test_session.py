@@ -243,6 +243,40 @@ def test_what_a_proven_swap_lifts(one: Held, changed: str, stays: bool) -> None:
     assert kept == ((one,) if stays else ())
 
 
+def rename_in_hold(site: Site, old_ids: dict[str, str]) -> None:
+    """Give the reasons of the stored hold the ids that an older gpuscan would have stored."""
+    last = site.last()
+    for reason in last["hold"]["reasons"]:
+        reason["check"] = old_ids.get(reason["check"], reason["check"])
+    Path(site.state, "last.json").write_text(json.dumps(last))
+
+
+@pytest.mark.parametrize(
+    ("failed", "code"), [(SUSPECT, 0), (TWO_FAILED, 41)], ids=["lifted", "stands"]
+)
+def test_a_hold_with_old_check_ids_is_understood(
+    site: Site, failed: dict[str, Any], code: int
+) -> None:
+    """A reason that a passing run of its check lifts, and one on a GPU that stays in."""
+    begin(site, site.at({**FAILED, **failed}))
+    old_ids = {
+        "memory.row_remap": "memory.no_row_remap_failed",
+        "memory.row_remap_pending": "memory.no_row_remap_is_pending",
+    }
+    rename_in_hold(site, old_ids)
+    assert {one["check"] for one in site.last()["hold"]["reasons"]} >= {
+        "memory.no_row_remap_failed", "swap.begin",
+    }  # fmt: skip
+    repaired = {f"nvml:nvmlDeviceGetRemappedRows({OTHER_GPU})": [0, 8, 0, 0]}
+    after = site.at({SERIAL: NEW, **repaired, **BOOTED})
+    done = site.do(after, "swap", "verify", "--format", "json")
+    assert done.code == code, done.out
+    assert site.status(after) == code
+    hold = site.last()["hold"]
+    checks = {one["check"] for one in hold["reasons"]} if hold else set()
+    assert checks == ({"memory.row_remap"} if code else set())
+
+
 def test_a_swap_of_both_gpus_frees_both(site: Site) -> None:
     begin(site, site.at(TWO_FAILED), "--part", "gpu:SXM3")
     after = site.at({SERIAL: NEW, OTHER: "1650000000998", **BOOTED})
