@@ -155,7 +155,7 @@ def test_a_swap_beside_another_hold_says_what_to_do_about_that(site: Site) -> No
     report = str(Path(site.state).parent / "report.json")
     done = site.do(after, "swap", "verify", "--report", f"json={report}")
     assert (done.code, "Traceback" in done.err) == (41, False)
-    for words in ("Verdict: hardware (exit code 41)", "Next:    Replace the part", "gpu SXM3"):
+    for words in ("Verdict: hardware (exit code 41)", "Next:    Save nvidia-bug-report.sh", "gpu SXM3"):
         assert words in done.out
     summary = json.loads(Path(report).read_text())["summary"]
     assert (summary["verdict"], summary["exit_code"]) == ("hardware", 41)
@@ -436,7 +436,7 @@ def test_the_newest_failing_run_makes_the_ticket(site: Site, call: Call, tmp_pat
     call("judge", file_of(site.base, tmp_path, "x.gz"), "--state-dir", str(other))
     refused = call("ticket", "--state-dir", str(other))
     assert refused.code == 2
-    assert "no run that failed" in refused.err
+    assert "no failing run is stored" in refused.err
 
 
 def test_settling_waits_for_a_pass(site: Site) -> None:
