@@ -45,6 +45,7 @@ MOST = {  # more than that fails, fewer warn
     kinds=("open", "exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
     same=("ended",),
     aliases=["burnin.runs_to_its_end"],
+    shows_measurements=True,
 )
 def test_completion(test: BurnTest) -> None:
     """The test ran to its end: the GPU neither got stuck nor was lost."""
@@ -76,6 +77,7 @@ def test_completion(test: BurnTest) -> None:
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),
     ladder=TO_REPLACE,
     aliases=["burnin.no_corruption_is_seen"],
+    finds_corruption=True,
 )
 def test_corruption(test: BurnTest) -> None:
     """The test found no mismatch.
@@ -150,6 +152,7 @@ def _first(test: BurnTest) -> str:
     impact="correctness",
     kinds=("stress",),
     aliases=["burnin.agrees_with_the_other_cards"],
+    finds_corruption=True,
 )
 def test_product_match(test: BurnTest) -> None:
     """The product of random numbers has the same bits on all GPUs, and when repeated."""

@@ -156,6 +156,8 @@ def _result(
         unread=tuple(log.missing),
         traceback=crash,
         skip_reason=outcome.skip_reason,
+        finds_corruption=one.mark.finds_corruption,
+        shows_measurements=one.mark.shows_measurements,
     )
 
 

@@ -47,6 +47,8 @@ class Mark(NamedTuple):
     imported: bool = False
     counts_gpus: bool = False
     expects_slots: bool = False
+    finds_corruption: bool = False
+    shows_measurements: bool = False
 
 
 class Check(NamedTuple):
@@ -90,6 +92,8 @@ def check(
     imported: bool = False,
     counts_gpus: bool = False,
     expects_slots: bool = False,
+    finds_corruption: bool = False,
+    shows_measurements: bool = False,
 ) -> Callable[[F], F]:
     """Mark a function as a check.
 
@@ -100,7 +104,9 @@ def check(
     nvrm, host) or tests of a burn-in that it looks at, default all. *imported* marks what only
     another tool's output reports. *counts_gpus* and *expects_slots* mark checks that compare the
     number of GPUs, or the slots that hold one, with what should be there: the first are skipped
-    where some GPUs were left out, both where the input need not list every GPU.
+    where some GPUs were left out, both where the input need not list every GPU. *finds_corruption*
+    marks checks of a burn-in that fail on wrong results; *shows_measurements* the one whose JUnit
+    cases carry what a test measured.
 
     A fault that is back within *window_days* after its action was carried out climbs *ladder* by
     one step. It is the same fault if the facts of *same* (or `observed`) are the same.
@@ -121,6 +127,8 @@ def check(
         imported=imported,
         counts_gpus=counts_gpus,
         expects_slots=expects_slots,
+        finds_corruption=finds_corruption,
+        shows_measurements=shows_measurements,
     )
 
     def attach(function: F) -> F:

@@ -220,7 +220,10 @@ class Root(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One check on one subject; *skip_reason* comes with the status `skip` and no other."""
+    """One check on one subject; *skip_reason* comes with the status `skip` and no other.
+
+    *finds_corruption* and *shows_measurements* are marks of the check that renderers need.
+    """
 
     check: str
     about: Subject
@@ -233,6 +236,8 @@ class Result(NamedTuple):
     traceback: str = ""
     skip_reason: SkipReason | None = None
     explained_by: Root | None = None
+    finds_corruption: bool = False
+    shows_measurements: bool = False
 
     @property
     def subject(self) -> str:

@@ -10,6 +10,7 @@ from gpuscan.burnin.rates import NEAR_MEDIAN, upper_median
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import Status
+from gpuscan.model.subject import parse_subject
 from gpuscan.renderers.grid import Cell, Column, tables
 from gpuscan.renderers.lines import INDENT, Line
 from gpuscan.text import printable
@@ -32,7 +33,6 @@ WAYS = {  # label of a rate between two GPUs -> its heading
     "peer_through_host_both_gbps": "through the host, both ways at once",
 }
 COUNTS = ("seconds", "operations", "mismatches")
-CORRUPT = ("burnin.corruption", "burnin.product_match")
 MOST_OTHERS = 12
 
 
@@ -115,7 +115,7 @@ def _look(report: Report, rows: Sequence[BurnInNumber]) -> BurnInRows:
         again,
         tuple(row for row in rows if row.name in LOAD and not row.to),
         tuple(row for row in rows if row.name in COUNTS),
-        any(result.check in CORRUPT and result.status is Status.FAIL for result in report.results),
+        any(one.finds_corruption and one.status is Status.FAIL for one in report.results),
     )
 
 
@@ -337,7 +337,7 @@ def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
     ]
     told = []
     for row in rows:
-        subject = printable(row.subject.partition(":")[2])
+        subject = printable(parse_subject(row.subject).label)
         told.append(
             Line(
                 f"{subject}: {printable(row.name)} {_figure(_last(look, row))} {row.unit}",
@@ -364,7 +364,7 @@ def _twice(look: BurnInRows, *, whole: bool) -> list[Line]:
     for row in look.rates:
         second = look.again.get((row.subject, row.name))
         if second is not None:
-            subject = printable(row.subject.partition(":")[2])
+            subject = printable(parse_subject(row.subject).label)
             numbers = f"{_figure(row.value)}, at a second try {_figure(second.value)} {row.unit}"
             told.append(Line(f"{subject}: {printable(row.name)} first {numbers}", hang=2))
     return _listed(told, whole=whole)

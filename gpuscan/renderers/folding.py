@@ -39,20 +39,20 @@ def fold_names(names: Sequence[str]) -> str:
 
 def _fold_tests(tests: Sequence[Subject]) -> str:
     """Fold a burn-in's tests by what was tested: `exact-gemm on SXM[5-8], peer on SXM5 to SXM6`."""
-    places: dict[str, list[str]] = {}
+    by_name: dict[str, list[Subject]] = {}
     for one in tests:
-        place = f"{one.gpu} to {one.peer}" if one.peer else one.gpu
-        places.setdefault(one.test, []).append(place)
-    if len(places) <= MOST_TESTS:
-        return ", ".join(f"{test} on {_fold_places(where)}" for test, where in places.items())
-    gpus = [place.partition(" ")[0] for where in places.values() for place in where]
-    first = ", ".join(list(places)[:MOST_TESTS])
-    return f"{first} and {len(places) - MOST_TESTS} more tests on {_fold_places(gpus)}"
+        by_name.setdefault(one.test, []).append(one)
+    if len(by_name) <= MOST_TESTS:
+        return ", ".join(f"{name} on {_fold_places(alike)}" for name, alike in by_name.items())
+    gpus = dict.fromkeys(one.gpu for alike in by_name.values() for one in alike)
+    first = ", ".join(list(by_name)[:MOST_TESTS])
+    return f"{first} and {len(by_name) - MOST_TESTS} more tests on {fold_names(list(gpus))}"
 
 
-def _fold_places(places: Sequence[str]) -> str:
+def _fold_places(tests: Sequence[Subject]) -> str:
+    places = [f"{one.gpu} to {one.peer}" if one.peer else one.gpu for one in tests]
     unique = list(dict.fromkeys(places))
-    if not any(" to " in place for place in unique):
+    if not any(one.peer for one in tests):
         return fold_names(unique)
     more = f" and {len(unique) - MOST_PLACES} more" if len(unique) > MOST_PLACES else ""
     return f"{', '.join(unique[:MOST_PLACES])}{more}"

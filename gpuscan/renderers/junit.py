@@ -37,8 +37,6 @@ ESCAPES = re.compile(
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-Z\\^-~]"
 )
-# The one check that every test of a burn-in has: its case carries the measurements.
-NUMBERED = "burnin.completion"
 Numbers = Mapping[str, Sequence[Measurement]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_LINE = 4096
@@ -105,7 +103,7 @@ def _numbers(report: Report) -> Numbers:
 
 
 def _of(result: Result, numbers: Numbers) -> Sequence[Measurement]:
-    return numbers.get(result.subject, ()) if result.check == NUMBERED else ()
+    return numbers.get(result.subject, ()) if result.shows_measurements else ()
 
 
 def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:

@@ -14,6 +14,7 @@ from burnt import NOT, burn_test, burnt, gpus, load, whole
 from junit_schema import SCHEMA
 from lxml import etree
 
+from gpuscan.engine.judging import all_checks
 from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest
 from gpuscan.model.outcome import Action, Finding, Result, Status
@@ -178,17 +179,22 @@ def test_what_was_compared_is_counted_and_never_called_more_than_that() -> None:
 
 def test_what_only_the_second_try_had_wrong_is_no_clean_burn_in() -> None:
     """The first try counted no wrong word, and a check found another product in the second one."""
-    for check in ("burnin.corruption", "burnin.product_match"):
-        report = burnt(whole(2), ran("SXM1 stress-bf16", Status.FAIL)._replace(check=check))
-        (head,) = [
-            line
-            for line in text.render([report], verbosity=0).splitlines()
-            if line.startswith("Burn-in")
-        ]
-        assert (
-            head
-            == "Burn-in: wrong results, listed above, in 49,344 results, 19.0 billion words read"
-        )
+    failed = ran("SXM1 stress-bf16", Status.FAIL)._replace(finds_corruption=True)
+    lines = text.render([burnt(whole(2), failed)], verbosity=0).splitlines()
+    (head,) = [line for line in lines if line.startswith("Burn-in")]
+    assert (
+        head == "Burn-in: wrong results, listed above, in 49,344 results, 19.0 billion words read"
+    )
+
+
+def test_marked_burn_in_checks() -> None:
+    marks = {one.id: one.mark for one in all_checks()}
+    assert {name for name, mark in marks.items() if mark.finds_corruption} == {
+        "burnin.corruption",
+        "burnin.product_match",
+    }
+    shown = [name for name, mark in marks.items() if mark.shows_measurements]
+    assert shown == ["burnin.completion"]
 
 
 def test_evidence_does_not_steer_the_terminal() -> None:
@@ -243,6 +249,7 @@ def ran(subject: str, status: Status = Status.PASS) -> Result:
         status,
         "It ran.",
         findings=findings.get(status, ()),
+        shows_measurements=True,
     )
 
 
@@ -256,7 +263,7 @@ def junit_cases(report: Report, *, full: bool) -> list[ElementTree.Element]:
 
 @pytest.mark.parametrize("status", [Status.PASS, Status.WARN, Status.FAIL])
 def test_a_case_of_junit_carries_the_numbers_of_its_test(status: Status) -> None:
-    other = ran("SXM1 stress-bf16")._replace(check="burnin.no_wrong_result")
+    other = ran("SXM1 stress-bf16")._replace(check="burnin.other", shows_measurements=False)
     report = burnt(whole(2), ran("SXM1 stress-bf16", status), other, plain(Status.PASS), run=RUN)
     told = junit_cases(report, full=False)
     assert [case.get("time") for case in told] == ["15.250", "0.000", "0.000"]
