@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuscan.model.outcome import Finding, Result
+from gpuscan.model.report_rows import ReportPart
 from gpuscan.model.subject import NODE
 
-Parts = Sequence[dict[str, Any]]
+Parts = Sequence[ReportPart]
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 IDENTITY = ("address", "serial", "part_number")
 
@@ -34,26 +35,31 @@ def blamed(
     the one at its address.
     """
     if finding.culprits:
-        named = [_part(parts, "slot", name) for name in finding.culprits]
-        return [
-            _target(part or {}, f"gpu:{name}")
-            for part, name in zip(named, finding.culprits, strict=True)
-        ]
+        return [_target(_in_slot(parts, name), f"gpu:{name}", None) for name in finding.culprits]
     kind, name = result.about.kind, result.about.label
     if kind == NODE.kind or (kind == "test" and not result.address):
         return []  # a test of all GPUs at once is the node's
     part = (
-        _part(parts, "address", result.address)
+        _at_address(parts, result.address)
         if kind in ("incident", "change", "test")
-        else _part(parts, "slot", name)
+        else _in_slot(parts, name)
     )
-    return [_target(part or {"address": result.address}, f"{kinds.get(name, kind)}:{name}")]
+    return [_target(part, f"{kinds.get(name, kind)}:{name}", result.address)]
 
 
-def _part(parts: Parts, key: str, value: str | None) -> dict[str, Any] | None:
-    return next((part for part in parts if value and part[key] == value), None)
+def _in_slot(parts: Parts, slot: str) -> ReportPart | None:
+    return next((part for part in parts if slot and part.slot == slot), None)
 
 
-def _target(part: dict[str, Any], otherwise: str) -> Target:
-    subject = f"{part['kind']}:{part['slot']}" if "kind" in part else otherwise
-    return Target(subject, *(part.get(word) for word in IDENTITY))
+def _at_address(parts: Parts, address: str | None) -> ReportPart | None:
+    return next((part for part in parts if address and part.address == address), None)
+
+
+def _target(part: ReportPart | None, subject: str, address: str | None) -> Target:
+    """Return a part as a target; *subject* and *address* are for one that is not listed."""
+    if part is None:
+        return Target(subject, address, None, None)
+    subject = f"{part.kind}:{part.slot}"
+    if part.kind == "gpu":
+        return Target(subject, part.address, part.serial, part.part_number)
+    return Target(subject, part.address, part.serial if part.kind == "disk" else None, None)

@@ -8,7 +8,7 @@ from gpuscan.engine.blame import Target
 from gpuscan.engine.conclude import Circumstance, Conclusion, conclude
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
-from gpuscan.model.report_rows import BlindSpot, Measurement, RunInfo
+from gpuscan.model.report_rows import BlindSpot, ChangeRow, Measurement, ReportPart, RunInfo
 
 
 class ReportFields(NamedTuple):
@@ -20,14 +20,14 @@ class ReportFields(NamedTuple):
     run: RunInfo
     host: dict[str, Any]
     software: dict[str, Any]
-    parts: tuple[dict[str, Any], ...]
+    parts: tuple[ReportPart, ...]
     results: tuple[Result, ...]
     blind_spots: tuple[BlindSpot, ...] = ()
     notes: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     held: tuple[Held, ...] = ()
     incidents: tuple[dict[str, Any], ...] = ()
-    changes: tuple[dict[str, Any], ...] = ()
+    changes: tuple[ChangeRow, ...] = ()
     optional: frozenset[str] = frozenset()
     circumstances: frozenset[Circumstance] = frozenset()
 
@@ -48,7 +48,7 @@ class Report(ReportFields):
             optional=self.optional,
             fail_on=self.run.fail_on or "",
             parts=self.parts,
-            kinds={row["slot"]: row["kind"] for row in self.changes},
+            kinds={row.slot: row.kind for row in self.changes},
         )
 
     @property

@@ -6,12 +6,15 @@ from typing import Any
 
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.identity import real, serial_of
+from gpuscan.model.report_rows import ReportedDisk, ReportedGpu, ReportedPort, ReportPart
 
+# in the order of the fields of ReportedGpu
 PART_FACTS = (
     "device_id", "physical_slot", "module_id", "access", "nvml_index", "name", "uuid", "serial", "part_number",
     "vbios", "inforom", "gsp_firmware", "memory_mib",
 )  # fmt: skip
 
+# in the order of the fields of ReportedDisk and ReportedPort
 DISK_FACTS = ("address", "serial", "model", "firmware")
 PORT_FACTS = ("firmware", "board_id", "hca_type", "hca_serial", "hca_part_number", "node_guid")
 
@@ -25,34 +28,35 @@ def plain(record: Any) -> Any:
     return [plain(item) for item in record] if type(record) is tuple else record
 
 
-def parts_of(node: Node) -> tuple[dict[str, Any], ...]:
+def parts_of(node: Node) -> tuple[ReportPart, ...]:
     """Return the parts. A silent GPU's serial is the one that its failure's log names, else the
     one seen there last.
     """
-    parts = [_gpu(gpu, node) for gpu in _listed(node.gpus)]
-    for port in _listed(node.ports):
-        facts = {fact: plain(getattr(port, fact)) for fact in PORT_FACTS}
-        parts.append(
-            {"kind": "port", "slot": port.label, "address": port.address, "hca": port.hca, **facts}
+    ports = [
+        ReportedPort(
+            "port",
+            port.label,
+            port.address,
+            port.hca,
+            *(plain(getattr(port, f)) for f in PORT_FACTS),
         )
-    for disk in _listed(node.disks):
-        facts = {fact: plain(getattr(disk, fact)) for fact in DISK_FACTS}
-        parts.append({"kind": "disk", "slot": disk.label, **facts})
-    return tuple(parts)
+        for port in _listed(node.ports)
+    ]
+    disks = [
+        ReportedDisk("disk", disk.label, *(plain(getattr(disk, fact)) for fact in DISK_FACTS))
+        for disk in _listed(node.disks)
+    ]
+    return (*(_gpu(gpu, node) for gpu in _listed(node.gpus)), *ports, *disks)
 
 
 def _listed(records: Any) -> tuple[Any, ...]:
     return read_or(records, ())
 
 
-def _gpu(gpu: Any, node: Node) -> dict[str, Any]:
-    part = {
-        "kind": "gpu",
-        "slot": gpu.label,
-        "address": gpu.address,
-        **{f: plain(getattr(gpu, f)) for f in PART_FACTS},
-    }
-    if real(part["serial"]):
+def _gpu(gpu: Any, node: Node) -> ReportedGpu:
+    facts = (plain(getattr(gpu, fact)) for fact in PART_FACTS)
+    part = ReportedGpu("gpu", gpu.label, gpu.address, *facts)
+    if real(part.serial):
         return part
     serial, source = serial_of(gpu)
     before = (
@@ -62,10 +66,10 @@ def _gpu(gpu: Any, node: Node) -> dict[str, Any]:
     )
     if before and not serial:
         serial, source = before.serial, "history"
-        part["part_number"] = part["part_number"] or before.part_number or None
+        part = part._replace(part_number=part.part_number or before.part_number or None)
     if before and before.slot != gpu.label:
-        part["usual_slot"] = before.slot
-    return {**part, "serial": serial, "serial_source": source} if source else part
+        part = part._replace(usual_slot=before.slot)
+    return part._replace(serial=serial, serial_source=source) if source else part
 
 
 def _was_there(seen: Any, gpu: Any) -> bool:

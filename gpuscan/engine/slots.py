@@ -35,7 +35,7 @@ def faults(report: Report) -> dict[str, tuple[str, ...]]:
     """Return the faults of each part, by its address: its own failures, and those of the node that
     blame it.
     """
-    slots = {part["slot"]: part["address"] for part in report.parts}
+    slots = {part.slot: part.address for part in report.parts}
     found: dict[str, list[str]] = {}
     for result in report.results:
         findings = [

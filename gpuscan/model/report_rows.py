@@ -1,6 +1,7 @@
 """Rows of a report: what its lists hold besides results; fields are named like the JSON keys."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 
 class BlindSpot(NamedTuple):
@@ -73,8 +74,82 @@ class RunInfo(NamedTuple):
     fail_on: str | None = None
 
 
+class ReportedGpu(NamedTuple):
+    """A GPU with what identifies it; None is not read.
+
+    *slot* is its name to people (SXM3, or the address). *serial_source* says where the serial
+    number is from if the GPU itself did not give it (`kernel log`, `history`), *usual_slot* the
+    slot at this address when the GPU last named it.
+    """
+
+    kind: Literal["gpu"]
+    slot: str
+    address: str
+    device_id: str | None = None
+    physical_slot: str | None = None
+    module_id: int | None = None
+    access: str | None = None
+    nvml_index: int | None = None
+    name: str | None = None
+    uuid: str | None = None
+    serial: str | None = None
+    part_number: str | None = None
+    vbios: str | None = None
+    inforom: str | None = None
+    gsp_firmware: str | None = None
+    memory_mib: int | None = None
+    usual_slot: str | None = None
+    serial_source: str | None = None
+
+
+class ReportedPort(NamedTuple):
+    """An InfiniBand port with what identifies its adapter, *hca*; None is not read."""
+
+    kind: Literal["port"]
+    slot: str
+    address: str
+    hca: str
+    firmware: str | None = None
+    board_id: str | None = None
+    hca_type: str | None = None
+    hca_serial: str | None = None
+    hca_part_number: str | None = None
+    node_guid: str | None = None
+
+
+class ReportedDisk(NamedTuple):
+    """An NVMe disk with what identifies it; None is not read."""
+
+    kind: Literal["disk"]
+    slot: str
+    address: str | None
+    serial: str | None = None
+    model: str | None = None
+    firmware: str | None = None
+
+
+ReportPart = ReportedGpu | ReportedPort | ReportedDisk
+
+
+class ChangeRow(NamedTuple):
+    """What became of a slot, part or cable since an earlier recording; see `Change`.
+
+    *before* and *after* hold what was read of the part, by keys that depend on its kind; they are
+    empty where there is none.
+    """
+
+    kind: str
+    slot: str
+    address: str
+    what: str
+    expected: bool
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
 # fields that are not in the JSON where they are None; any other None is null there
 OMITTED_IF_NONE: dict[type, tuple[str, ...]] = {
     Measurement: ("test", "card", "to"),
+    ReportedGpu: ("usual_slot", "serial_source"),
     RunInfo: ("compared_with", "expected", "fail_on"),
 }

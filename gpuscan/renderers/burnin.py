@@ -99,7 +99,7 @@ def lines(report: Report, *, whole: bool) -> list[Line]:
 
 
 def _look(report: Report, rows: Sequence[BurnInNumber]) -> BurnInRows:
-    parts = [str(part["slot"]) for part in report.parts if part["kind"] == "gpu"]
+    parts = [part.slot for part in report.parts if part.kind == "gpu"]
     tested = [row.card for row in rows if row.card != NODE and row.address] + [
         row.to for row in rows if row.to
     ]

@@ -1,48 +1,48 @@
 """What a comparison found: one line per part, or one for many that changed alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from gpuscan.model.report_rows import ChangeRow
 from gpuscan.renderers.folding import fold_names
 
 FEWEST_TO_FOLD = 3
 UNKNOWN = "what identifies it was not read"
 UNKNOWN_MANY = "what identifies them was not read"
 NODE_LABELS = {"hostname": "host name", "serial": "serial", "bios_version": "BIOS"}
-Row = Mapping[str, Any]
 
 
-def lines(rows: Sequence[Row], *, whole: bool) -> list[str]:
+def lines(rows: Sequence[ChangeRow], *, whole: bool) -> list[str]:
     """Return the changes; parts that changed alike share a line, unless *whole*."""
-    alike: dict[tuple[Any, ...], list[Row]] = {}
+    alike: dict[tuple[Any, ...], list[ChangeRow]] = {}
     for row in filter(_is_shown, rows):
-        alike.setdefault((row["kind"], row["what"], row["expected"]), []).append(row)
+        alike.setdefault((row.kind, row.what, row.expected), []).append(row)
     shown: list[str] = []
     for (kind, what, expected), group in alike.items():
         if len(group) < FEWEST_TO_FOLD or whole or kind == "node":
             shown += [f"{_name(row)}: {_describe(row)}" for row in group]
         else:
-            names = f"{kind} {fold_names([row['slot'] for row in group])}"
+            names = f"{kind} {fold_names([row.slot for row in group])}"
             change = _describe_many(kind, what)
             shown.append(f"{names}: {change} ({_expectation(expected)}; -v shows each)")
     return shown or ["nothing"]
 
 
-def _is_shown(row: Row) -> bool:
-    if row["kind"] == "node":
+def _is_shown(row: ChangeRow) -> bool:
+    if row.kind == "node":
         return bool(_differences(row))
-    if row["what"] == "unknown":
+    if row.what == "unknown":
         # Other parts than GPUs are seldom recorded in full, and the check says so.
-        return bool(row["kind"] == "gpu")
-    return bool(row["what"] != "same")
+        return bool(row.kind == "gpu")
+    return bool(row.what != "same")
 
 
 def _expectation(expected: bool) -> str:
     return "expected" if expected else "not expected"
 
 
-def _name(row: Row) -> str:
-    return "node" if row["kind"] == "node" else f"{row['kind']} {row['slot']}"
+def _name(row: ChangeRow) -> str:
+    return "node" if row.kind == "node" else f"{row.kind} {row.slot}"
 
 
 def _describe_many(kind: str, what: str) -> str:
@@ -51,22 +51,22 @@ def _describe_many(kind: str, what: str) -> str:
     return "each leads elsewhere" if kind == "cable" else what
 
 
-def _describe(row: Row) -> str:
-    if row["kind"] == "node":
+def _describe(row: ChangeRow) -> str:
+    if row.kind == "node":
         return ", ".join(_differences(row))
-    if row["what"] == "unknown":
+    if row.what == "unknown":
         return UNKNOWN
-    before, after = (row[when].get("identity") or "?" for when in ("before", "after"))
-    after = after if row["what"] != "missing" else "missing"
+    before, after = (part.get("identity") or "?" for part in (row.before, row.after))
+    after = after if row.what != "missing" else "missing"
     noun, _, value = after.rpartition(" ")
     after = value if noun and before.startswith(f"{noun} ") else after
-    moved = ", moved" if row["what"] == "moved" else ""
-    return f"{before} -> {after} ({_expectation(row['expected'])}{moved})"
+    moved = ", moved" if row.what == "moved" else ""
+    return f"{before} -> {after} ({_expectation(row.expected)}{moved})"
 
 
-def _differences(row: Row) -> list[str]:
+def _differences(row: ChangeRow) -> list[str]:
     """Return what differs of the node itself: its name, serial number or BIOS."""
     values = [
-        (label, row["before"].get(key), row["after"].get(key)) for key, label in NODE_LABELS.items()
+        (label, row.before.get(key), row.after.get(key)) for key, label in NODE_LABELS.items()
     ]
     return [f"{label} {old} -> {new}" for label, old, new in values if old and new and old != new]

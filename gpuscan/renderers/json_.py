@@ -45,7 +45,7 @@ def document(report: Report) -> dict[str, Any]:
     counts = {status.value: sum(r.status is status for r in report.results) for status in Status}
     row = ACTIONS[report.action]
     changes = (
-        {"changes": list(report.changes)} if report.changes else {}
+        {"changes": [_row(row) for row in report.changes]} if report.changes else {}
     )  # there is no such thing without a comparison
     return {
         "schema_version": SCHEMA_VERSION,
@@ -65,7 +65,7 @@ def document(report: Report) -> dict[str, Any]:
         "scope": list(report.run.scope),
         "host": report.host,
         "software": report.software,
-        "parts": list(report.parts),
+        "parts": [_row(part) for part in report.parts],
         **changes,
         "checks": [_result(result) for result in report.results],
         "findings": [_finding(r, f) for r in report.results for f in r.findings],

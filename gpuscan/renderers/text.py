@@ -72,9 +72,9 @@ def _models(report: Report) -> str:
     """Count the GPUs by model; one that does not answer is of the model that its device id has."""
     names: dict[str, list[str]] = {}
     for part in report.parts:
-        if part["kind"] == "gpu":
-            device_id = str(part["device_id"] or "NVIDIA GPU")
-            names.setdefault(device_id, []).append(part["name"] or "")
+        if part.kind == "gpu":
+            device_id = part.device_id or "NVIDIA GPU"
+            names.setdefault(device_id, []).append(part.name or "")
     if names:
         return ", ".join(f"{len(same)} x {max(same) or model}" for model, same in names.items())
     unlisted = any(spot.fact == "gpus" for spot in report.blind_spots)

@@ -11,6 +11,7 @@ from gpuscan.engine.hold import CHECK, summary
 from gpuscan.engine.report import Report
 from gpuscan.model import Held
 from gpuscan.model.identity import real
+from gpuscan.model.report_rows import ReportPart
 from gpuscan.recording import Recording
 from gpuscan.renderers.headline import headline
 from gpuscan.state import last
@@ -138,25 +139,28 @@ def parts_of(report: Report) -> list[dict[str, Any]]:
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for part in report.parts:
-        kind, slot, serial, number = (
-            part["kind"],
-            part.get("usual_slot") or part["slot"],
-            part.get("serial"),
-            part.get("part_number"),
-        )
-        if kind == "port":  # the adapter is the part: its ports have no serial
-            kind, slot, serial, number = (
-                "nic",
-                part["hca"],
-                part.get("hca_serial"),
-                part.get("hca_part_number"),
-            )
-        if serial and part.get("serial_source") != "history":
-            rows[kind, slot] = {
-                "kind": kind,
-                "slot": slot,
-                "address": part["address"] or "",
-                "serial": serial,
-                "part_number": number or "",
-            }
+        row = _identified(part)
+        if row["serial"]:
+            rows[row["kind"], row["slot"]] = row
     return list(rows.values())
+
+
+def _identified(part: ReportPart) -> dict[str, Any]:
+    """Return the archive's row of a part; its serial is empty where the part did not give one."""
+    kind, slot, serial, number = str(part.kind), part.slot, "", ""
+    if part.kind == "gpu":
+        slot = part.usual_slot or part.slot
+        serial = "" if part.serial_source == "history" else part.serial or ""
+        number = part.part_number or ""
+    elif part.kind == "disk":
+        serial = part.serial or ""
+    else:  # the adapter is the part: its ports have no serial
+        kind, slot = "nic", part.hca
+        serial, number = part.hca_serial or "", part.hca_part_number or ""
+    return {
+        "kind": kind,
+        "slot": slot,
+        "address": part.address or "",
+        "serial": serial,
+        "part_number": number,
+    }

@@ -10,8 +10,10 @@ from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.engine.slots import faults
 from gpuscan.errors import UsageError
-from gpuscan.model import Change, Node, is_unread, read_or
+from gpuscan.model import Change, Fact, Node, is_unread, read_or
+from gpuscan.model.change import ComparedRecord
 from gpuscan.model.identity import machine_of, same_machine
+from gpuscan.model.report_rows import ChangeRow
 from gpuscan.recording import Recording
 from gpuscan.swap.changes import SwapContext, find_changes
 from gpuscan.swap.expect import Expectation, parse_expectations
@@ -122,7 +124,7 @@ def _describe(
         compared_with=os.fsencode(reference).decode("utf-8", "surrogateescape"),
         expected=tuple(options.expected),
     )
-    rows = tuple(row(change) for change in changes)
+    rows = tuple(row_of(change) for change in changes)
     return report._replace(run=run, notes=(*report.notes, *notes), changes=rows)
 
 
@@ -156,28 +158,28 @@ REPORTED = {
 }
 
 
-def row(change: Change) -> dict[str, Any]:
-    """Return a change as the report lists it; what was not read is null."""
-    listed: dict[str, Any] = {
-        "kind": change.kind,
-        "slot": change.label,
-        "address": change.address,
-        "what": "unknown" if is_unread(change.what) else change.what,
-        "expected": change.expected or change.allowed,
-    }
-    for when, identity in (("before", change.identity_before), ("after", change.identity)):
-        record = getattr(change, when)
-        facts = (
-            {}
-            if is_unread(record)
-            else {
-                name: getattr(record, fact) for name, fact in REPORTED.get(change.kind, {}).items()
-            }
-        )
-        listed[when] = {name: read_or(value, None) for name, value in facts.items()}
-        if not is_unread(identity) and identity:
-            listed[when]["identity"] = identity
-    return listed
+def row_of(change: Change) -> ChangeRow:
+    """Return a change as the report lists it; what was not read is None."""
+    return ChangeRow(
+        kind=change.kind,
+        slot=change.label,
+        address=change.address,
+        what=read_or(change.what, "unknown"),
+        expected=change.expected or change.allowed,
+        before=_compared(change.kind, change.before, change.identity_before),
+        after=_compared(change.kind, change.after, change.identity),
+    )
+
+
+def _compared(kind: str, record: Fact[ComparedRecord], identity: Fact[str]) -> dict[str, Any]:
+    """Return what was read of a compared part, by the keys of its kind; empty without a part."""
+    compared: dict[str, Any] = {}
+    if not is_unread(record):
+        for key, fact in REPORTED.get(kind, {}).items():
+            compared[key] = read_or(getattr(record, fact), None)
+    if not is_unread(identity) and identity:
+        compared["identity"] = identity
+    return compared
 
 
 def _refuse_wrong_order(before: Recording, after: Recording, names: tuple[str, str]) -> None:

@@ -175,13 +175,11 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
         " node takes long jobs"
     ]
     told = told if passive else []
-    new = [
-        row for row in report.changes if row["what"] in ("replaced", "added") and row["expected"]
-    ]
+    new = [row for row in report.changes if row.what in ("replaced", "added") and row.expected]
     for row in new:
-        old, now = (row[when].get("serial") or "serial not read" for when in ("before", "after"))
+        old, now = (part.get("serial") or "serial not read" for part in (row.before, row.after))
         told.append(
-            f"follow-up: {row['kind']} {row['slot']}: note {now} in the inventory; {old} goes back"
+            f"follow-up: {row.kind} {row.slot}: note {now} in the inventory; {old} goes back"
         )
     if swap and proves(report):
         told.append(f"swap {swap['ticket']} is proven, and its hold lifted")

@@ -13,7 +13,7 @@ from gpuscan.engine.stages import judge
 from gpuscan.engine.status import capability_of
 from gpuscan.model import Counter, Incident, Node, Port, Unread
 from gpuscan.model.outcome import Action, Status
-from gpuscan.model.report_rows import BlindSpot
+from gpuscan.model.report_rows import BlindSpot, ReportedPort
 from gpuscan.profile import load
 
 PASS, WARN, FAIL, UNKNOWN, SKIP = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIP
@@ -576,14 +576,23 @@ def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Pat
     unread: Any = lost()
     node = node._replace(host=node.host._replace(hostname="n1", product=unread))
     report = judged(checks_of(tmp_path / "c", ONE), node)
-    kinds = [(part["kind"], part["slot"], part["address"]) for part in report.parts]
+    kinds = [(part.kind, part.slot, part.address) for part in report.parts]
     assert kinds[1:2] + kinds[4:] == [("gpu", "SXM8", SXM8), ("port", "mlx5_0/1", "0000:0a:00.0")]
-    assert report.parts[0]["serial"] == was_read(demo_node().gpus)[0].serial
-    assert report.parts[1]["serial"] is None
-    assert report.parts[4] == {
-        "kind": "port", "slot": "mlx5_0/1", "address": "0000:0a:00.0", "firmware": "28.39", "board_id": "MT_1", "hca": "mlx5_0",
-        "hca_type": "MT4129", "hca_serial": "MT1", "hca_part_number": "MCX7", "node_guid": "1:2:3:4",
-    }  # fmt: skip
+    first, second, *_ = (part for part in report.parts if part.kind == "gpu")
+    assert first.serial == was_read(demo_node().gpus)[0].serial
+    assert second.serial is None
+    assert report.parts[4] == ReportedPort(
+        kind="port",
+        slot="mlx5_0/1",
+        address="0000:0a:00.0",
+        hca="mlx5_0",
+        firmware="28.39",
+        board_id="MT_1",
+        hca_type="MT4129",
+        hca_serial="MT1",
+        hca_part_number="MCX7",
+        node_guid="1:2:3:4",
+    )
     assert (report.host["hostname"], report.host["product"]) == ("n1", None)
     assert report.software["module_version"] == "580.159.04"
 

@@ -356,7 +356,7 @@ def test_gpus_of_a_fragment_are_not_all_gpus(tmp_path: Path) -> None:
     file = text(tmp_path, "index, name\n3, NVIDIA H100 80GB HBM3\n")
     judged = report(file, profile="h100-8x")
     assert "inventory.gpu_count" not in found(judged)
-    assert [part["slot"] for part in judged.parts] == ["GPU 3"]
+    assert [part.slot for part in judged.parts] == ["GPU 3"]
 
 
 def test_parts_that_name_a_gpu_in_other_ways_speak_of_one(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_parts_that_name_a_gpu_in_other_ways_speak_of_one(tmp_path: Path) -> Non
         f"{REPAIRED.format(pending='Yes', failed='No')}"
     )
     judged = report(text(tmp_path, words))
-    assert [part["address"] for part in judged.parts] == ["0000:19:00.0"]
+    assert [part.address for part in judged.parts] == ["0000:19:00.0"]
     assert found(judged) == {"memory.row_remap_pending": ["gpu:0000:19:00.0"]}
 
 

@@ -17,7 +17,7 @@ from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.importers.load import open_recording
 from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
-from gpuscan.model.report_rows import BlindSpot, RunInfo
+from gpuscan.model.report_rows import BlindSpot, ReportedGpu, RunInfo
 from gpuscan.model.subject import NODE, Subject, parse_subject
 from gpuscan.recording import Recording, patch
 from gpuscan.renderers import folding, json_, terminal, text
@@ -103,16 +103,7 @@ def test_culprits_of_the_node_are_named_with_what_identifies_them() -> None:
     finding = Finding(Status.FAIL, "some are silent", Action.REBOOT, ("SXM5", "SXM6"))
     one = report_of(Result("a.count", NODE, Status.FAIL, "All answer.", findings=(finding,)))
     one = one._replace(
-        parts=(
-            {
-                "kind": "gpu",
-                "slot": "SXM6",
-                "address": "0000:06:00.0",
-                "serial": None,
-                "name": "X",
-                "device_id": "10de:1",
-            },
-        )
+        parts=(ReportedGpu("gpu", "SXM6", "0000:06:00.0", name="X", device_id="10de:1"),)
     )
     assert "\n         gpu SXM5\n         gpu SXM6: address 0000:06:00.0\n" in said(one)
 
@@ -190,7 +181,7 @@ def test_the_head_names_host_gpus_and_driver() -> None:
     assert said(one).splitlines()[:2] == ["gpuscan 9.9  a.gz: no NVIDIA GPU", "         a note"]
     models = enumerate((("H200", "10de:1"), (None, "10de:1"), (None, "10de:2")))
     gpus = tuple(
-        {"kind": "gpu", "slot": f"SXM{n}", "name": name, "device_id": device}
+        ReportedGpu("gpu", f"SXM{n}", "", name=name, device_id=device)
         for n, (name, device) in models
     )
     one = one._replace(parts=gpus, host={"hostname": "n1"}, software={"module_version": "580.1"})
@@ -348,13 +339,7 @@ def test_json_names_the_parts_that_the_action_is_for() -> None:
 
 
 def test_an_incident_s_target_is_the_gpu_and_the_node_s_is_none() -> None:
-    gpu = {
-        "kind": "gpu",
-        "slot": "SXM6",
-        "address": "0000:06:00.0",
-        "serial": "1",
-        "part_number": None,
-    }
+    gpu = ReportedGpu("gpu", "SXM6", "0000:06:00.0", serial="1")
     incident = failing(Action.REBOOT)._replace(
         about=Subject("incident", "Xid 79 on SXM6", "0000:06:00.0")
     )

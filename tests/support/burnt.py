@@ -13,6 +13,7 @@ from gpuscan.engine.measurements import measurements_of
 from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest, Ending, Load, Rate, Unread, is_unread
 from gpuscan.model.outcome import Result, Status
+from gpuscan.model.report_rows import ReportedGpu
 
 NOT: Any = Unread("", "not-recorded", "the test does not tell it")
 SPEEDS = {"bf16": 699.1, "fp8": 1226.4, "fp16": 690.2, "tf32": 371.3, "int8": 1301.0, "fp64": 58.2}
@@ -108,14 +109,7 @@ def burnt(tests: Sequence[BurnTest], *results: Result, **changes: Any) -> Report
     node: Any = demo_node(tests=tuple(tests))
     named = dict.fromkeys(test.gpu for test in tests if test.gpu != "node")
     parts = tuple(
-        {
-            "kind": "gpu",
-            "slot": gpu,
-            "address": address(gpu),
-            "name": "H100",
-            "device_id": "10de:2330",
-        }
-        for gpu in named
+        ReportedGpu("gpu", gpu, address(gpu), name="H100", device_id="10de:2330") for gpu in named
     )
     rows = measurements_of(node._replace(gpus=lost(), ports=lost()))
     return report_of(

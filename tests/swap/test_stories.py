@@ -83,8 +83,8 @@ def test_an_unreadable_serial_is_never_the_same_one() -> None:
     }
     for side in ("before", "after"):
         report = of({**EIGHT, side: {"gpus": gpus}})
-        (row,) = [row for row in report.changes if row["slot"] == "SXM6"]
-        assert row["what"] == "unknown"
+        (row,) = [row for row in report.changes if row.slot == "SXM6"]
+        assert row.what == "unknown"
         unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
         assert "swap.missing_part" in unknown
         assert (report.exit_code, report.complete) == (3, False)
@@ -354,7 +354,7 @@ def test_a_list_of_parts_stands_in_for_the_recording_from_before(tmp_path: Path)
     report = alone(
         {"gpus": {"SXM6": NEW}}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file)
     )
-    assert (report.exit_code, [row["what"] for row in report.changes]) == (0, ["same", "same"])
+    assert (report.exit_code, [row.what for row in report.changes]) == (0, ["same", "same"])
     report = alone({}, comparing.SwapOptions(("gpu:SXM6",), expected_parts=file))
     assert findings(report) == {"swap.part_kind[change:SXM6]": "fix-config"}
     assert (
