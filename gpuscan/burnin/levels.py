@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from gpuscan.burnin.rates import PCIE_TOGETHER
 from gpuscan.burnin.worker.memory import MOVING, PATTERNS, QUICK
 
 DTYPES = ("bf16", "fp8", "fp16", "tf32", "int8", "fp64")
@@ -95,7 +96,7 @@ def _make_hot_steps(gpus: tuple[str, ...], times: LevelTimes) -> Iterator[BurnIn
         fade = {"test": "memory", "patterns": ["fade"], "fade_s": times.fade}
         yield BurnInStep("fade", "memory", fade, gpus, times.fade + 5, hot=True)
     pcie = {"test": "pcie", "seconds": times.pcie}
-    yield BurnInStep("pcie-together", "pcie", pcie, gpus, times.pcie + 1, hot=True)
+    yield BurnInStep(PCIE_TOGETHER, "pcie", pcie, gpus, times.pcie + 1, hot=True)
     if len(gpus) < 2:
         return
     peer = {"test": "peer", "seconds": times.peer}

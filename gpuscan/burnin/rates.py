@@ -6,10 +6,32 @@ floors and the checks use that label; the report's measurement is `burnin.gemm_b
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 # ml-engineering: 5 % between GPUs of one node is normal variation
 NEAR_MEDIAN = 0.95
+PCIE_TOGETHER = "pcie-together"  # the step that runs PCIe on all GPUs at once
+
+
+class Collective(NamedTuple):
+    """What a collective's bandwidth is of: `all-reduce`, `NVLS`, `8` ranks, `1GiB`.
+
+    Its written form, `all-reduce NVLS 8 1GiB`, is a rate's label and a key of a profile's `nccl`.
+    """
+
+    operation: str
+    transport: str
+    ranks: str
+    size: str
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+
+def parse_collective(label: str) -> Collective | None:
+    """Return the collective that a rate's label names, None for any other rate."""
+    fields = label.split(" ")
+    return Collective(*fields) if len(fields) == len(Collective._fields) else None
 
 
 def rates(
@@ -27,7 +49,7 @@ def rates(
     if kind == "hbm":
         return _gbps("hbm", numbers)
     if kind == "pcie":
-        return _gbps("pcie_together" if name.endswith("together") else "pcie", numbers)
+        return _gbps("pcie_together" if name == PCIE_TOGETHER else "pcie", numbers)
     if kind == "peer":
         pairs = list(numbers.get("peers", {}).values())
         direct = bool(pairs) and bool(pairs[0].get("direct"))
@@ -35,9 +57,9 @@ def rates(
         return _gbps("peer" if direct else "peer_through_host", merged)
     if kind == "nccl":
         size = f"{options.get('mib', 0) / 1024:g}GiB"
-        way = f"{numbers.get('transport')} {numbers.get('ranks')} {size}"
+        way = str(numbers.get("transport")), str(numbers.get("ranks")), size
         bandwidths = numbers.get("busbw_gbps", {})
-        return _numeric({f"{operation} {way}": value for operation, value in bandwidths.items()})
+        return _numeric({str(Collective(name, *way)): value for name, value in bandwidths.items()})
     return {}
 
 
@@ -65,17 +87,19 @@ def floor_labels(label: str) -> tuple[str, ...]:
     >>> floor_labels("peer_through_host_both_gbps"), floor_labels("all-reduce shm 8 1GiB")
     (('peer_both_gbps',), ('all-reduce shm 8 1GiB', 'all-reduce p2p 8 1GiB'))
     """
-    if " " not in label:
+    collective = parse_collective(label)
+    if collective is None:
         return (label.replace("peer_through_host_", "peer_"),)
-    operation, way, *rest = label.split(" ")
-    return (label,) if way in ("any", "p2p") else (label, " ".join((operation, "p2p", *rest)))
+    if collective.transport in ("any", "p2p"):
+        return (label,)
+    return label, str(collective._replace(transport="p2p"))
 
 
 def find_floor(label: str, burnin: Any) -> tuple[float, bool]:
     """Return the floor of a rate in a profile's `burnin` (0 if it has none), and whether that is an
     estimate.
     """
-    is_collective = " " in label
+    is_collective = parse_collective(label) is not None
     floors = (burnin.get("nccl") or {}) if is_collective else burnin
     for each in floor_labels(label):
         floor = floors.get(each)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from gpuscan.burnin.rates import NEAR_MEDIAN, upper_median
+from gpuscan.burnin.rates import NEAR_MEDIAN, parse_collective, upper_median
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import Status
@@ -308,8 +308,12 @@ def _pair(value: float | None, usual: float, *, same: bool) -> Cell:
 
 def _collectives(look: BurnInRows) -> list[Line]:
     """Return a line per collective: operation, transport, ranks, size and bus bandwidth."""
-    rows = [row for row in look.rates if row.test.startswith("nccl")]
-    table = [[*_parts(row), _figure(_last(look, row))] for row in rows]
+    named = [(parse_collective(row.name), row) for row in look.rates]
+    table = [
+        [*map(printable, collective), _figure(_last(look, row))]
+        for collective, row in named
+        if collective is not None
+    ]
     if not table:
         return []
     heads = ["NCCL", "transport", "ranks", "size", "bus GB/s"]
@@ -322,18 +326,12 @@ def _collectives(look: BurnInRows) -> list[Line]:
     return told
 
 
-def _parts(row: BurnInNumber) -> list[str]:
-    """Split `all-reduce NVLS 8 1GiB`; a label of another shape is the operation as a whole."""
-    parts = printable(row.name).split(" ")
-    return parts if len(parts) == 4 else [printable(row.name), "-", "-", "-"]
-
-
 def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
     """Return the rates that have no table, mostly those of other tools."""
     rows = [
         row
         for row in look.rates
-        if not (_group(row) or row.test.startswith("nccl") or row.name in WAYS)
+        if not (_group(row) or parse_collective(row.name) or row.name in WAYS)
     ]
     told = []
     for row in rows:

@@ -155,7 +155,11 @@ def test_a_swap_beside_another_hold_says_what_to_do_about_that(site: Site) -> No
     report = str(Path(site.state).parent / "report.json")
     done = site.do(after, "swap", "verify", "--report", f"json={report}")
     assert (done.code, "Traceback" in done.err) == (41, False)
-    for words in ("Verdict: hardware (exit code 41)", "Next:    Save nvidia-bug-report.sh", "gpu SXM3"):
+    for words in (
+        "Verdict: hardware (exit code 41)",
+        "Next:    Save nvidia-bug-report.sh",
+        "gpu SXM3",
+    ):
         assert words in done.out
     summary = json.loads(Path(report).read_text())["summary"]
     assert (summary["verdict"], summary["exit_code"]) == ("hardware", 41)

@@ -4,6 +4,7 @@ import math
 import re
 from typing import Any
 
+from gpuscan.burnin.rates import Collective
 from gpuscan.burnin.tools.output import Output, by_index, last_words, number, rate, record
 from gpuscan.model.burnin import BurnTest, Ending
 
@@ -54,7 +55,13 @@ def nccl(output: Output) -> list[BurnTest]:
         what="sums of an all-reduce, on each GPU",
         operations=2 * sum(int(row[1]) for row in rows),
         mismatches=max(wrong, int(failed)),
-        rates=(rate(output, f"all-reduce any {ranks} {_size(int(largest[0]))}", [best]),),
+        rates=(
+            rate(
+                output,
+                str(Collective("all-reduce", "any", str(ranks), _size(int(largest[0])))),
+                [best],
+            ),
+        ),
     )
     return [made]
 
