@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gpuscan.engine.blame import Target
 from gpuscan.engine.conclude import Circumstance, Conclusion, conclude
+from gpuscan.model.kernel import Incident
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
 from gpuscan.model.report_rows import BlindSpot, ChangeRow, Measurement, ReportPart, RunInfo
@@ -26,7 +27,7 @@ class ReportFields(NamedTuple):
     notes: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     held: tuple[Held, ...] = ()
-    incidents: tuple[dict[str, Any], ...] = ()
+    incidents: tuple[Incident, ...] = ()
     changes: tuple[ChangeRow, ...] = ()
     optional: frozenset[str] = frozenset()
     circumstances: frozenset[Circumstance] = frozenset()

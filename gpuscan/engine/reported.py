@@ -74,10 +74,3 @@ def _gpu(gpu: Any, node: Node) -> ReportedGpu:
 
 def _was_there(seen: Any, gpu: Any) -> bool:
     return bool(seen.kind == "gpu" and seen.address == gpu.address)
-
-
-def incidents_of(node: Node) -> tuple[dict[str, Any], ...]:
-    """Return what the log tells, each fault with its echoes: what was read of it, before any
-    judgement.
-    """
-    return tuple(plain(incident) for incident in _listed(node.incidents))

@@ -16,9 +16,10 @@ from gpuscan.engine.explain import explain_echoes
 from gpuscan.engine.hold import apply_holds, hold_after
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.report import Report
-from gpuscan.engine.reported import incidents_of, parts_of, plain
+from gpuscan.engine.reported import parts_of, plain
 from gpuscan.engine.shared import mark_shared_cause
 from gpuscan.engine.slots import blame_slot
+from gpuscan.model import read_or
 from gpuscan.model.outcome import Result
 
 Results = tuple[Result, ...]
@@ -50,7 +51,7 @@ def judge(case: Case) -> Report:
         results=results,
         blind_spots=find_blind_spots(results),
         notes=case.notes,
-        incidents=incidents_of(case.node),
+        incidents=read_or(case.node.incidents, ()),
         held=hold_after(case, results),
         optional=case.profile.optional,
         circumstances=case.circumstances,

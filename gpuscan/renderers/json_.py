@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
-from gpuscan.model import read_or
+from gpuscan.model import is_unread, read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
 from gpuscan.model.report_rows import OMITTED_IF_NONE
 from gpuscan.renderers.headline import headline
@@ -69,7 +69,7 @@ def document(report: Report) -> dict[str, Any]:
         **changes,
         "checks": [_result(result) for result in report.results],
         "findings": [_finding(r, f) for r in report.results for f in r.findings],
-        "incidents": list(report.incidents),
+        "incidents": [_row(incident) for incident in report.incidents],
         "hold": summary(report.held),
         "measurements": [_row(row) for row in report.measurements],
         "blind_spots": [_row(spot) for spot in report.blind_spots],
@@ -88,9 +88,11 @@ def _row(record: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if is_unread(value):
+        return None
     if hasattr(value, "_fields"):
         return _row(value)
-    return list(value) if type(value) is tuple else value
+    return [_plain(item) for item in value] if type(value) is tuple else value
 
 
 def _result(result: Result) -> dict[str, Any]:

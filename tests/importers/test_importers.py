@@ -683,7 +683,7 @@ def test_public_files_of_healthy_machines_pass() -> None:
         == 8
     )
     one_fault = report(PUBLIC / "fabricmanager.log")
-    assert (one_fault.exit_code, [row["entry"] for row in one_fault.incidents]) == (
+    assert (one_fault.exit_code, [incident.entry for incident in one_fault.incidents]) == (
         30,
         ["sxid:12028"],
     )
