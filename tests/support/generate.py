@@ -1,5 +1,5 @@
 """Write the generated files: run `python tests/support/generate.py` after a change of the profile
-schema or of the records in gpuscan/model.
+schema, of the records in gpuscan/model or of report_keys.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 ROOT = Path(__file__).parents[2]
 HEAD = """\
@@ -76,7 +76,73 @@ def _type(kind: Any) -> str:
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text).replace("NoneType", "None")
 
 
+REPORT_SCHEMA = "gpuscan/schemas/report.schema.json"
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def report_schema() -> str:
+    """Return the schema of the report with what it says of the records in report_rows.py; the rest
+    stays as it is in the file.
+    """
+    from report_keys import PLACES
+
+    schema = json.loads((ROOT / REPORT_SCHEMA).read_text("utf-8"))
+    for record, place in PLACES.items():
+        branch = schema["properties"]
+        for step in place[:-1]:
+            branch = branch[step]
+        branch[place[-1]] = _definition(record)
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _definition(record: Any) -> dict[str, Any]:
+    """Return the schema of a record; a field is required unless a report may do without it."""
+    from report_keys import NOT_REQUIRED, RECORDS
+
+    from gpuscan.model.report_rows import OMITTED_IF_NONE
+
+    absent = OMITTED_IF_NONE.get(record, ())
+    optional = (*absent, *NOT_REQUIRED.get(record, ()))
+    facts = get_type_hints(record)
+    return {
+        "type": "object",
+        "description": RECORDS[record],
+        "required": [name for name in facts if name not in optional],
+        "properties": {
+            name: _property(record, name, kind, null=name not in absent)
+            for name, kind in facts.items()
+        },
+    }
+
+
+def _property(record: Any, name: str, kind: Any, *, null: bool) -> dict[str, Any]:
+    """Return the schema of a field; *null* says whether its None is in the JSON, as null."""
+    from report_keys import FIELDS
+
+    if hasattr(kind, "_fields"):
+        return _definition(kind)
+    more = FIELDS[record][name]
+    more = {"description": more} if isinstance(more, str) else more
+    if "$ref" in more:
+        return more
+    keywords = {**_keywords(kind, null=null), **more}
+    return {key: value for key, value in keywords.items() if value is not None}
+
+
+def _keywords(kind: Any, *, null: bool) -> dict[str, Any]:
+    """Return the keywords that follow from a type."""
+    if get_origin(kind) is Literal:
+        return {"const": get_args(kind)[0]}
+    if get_origin(kind) is tuple:
+        return {"type": "array", "items": _keywords(get_args(kind)[0], null=False)}
+    if type(None) in get_args(kind):
+        keywords = _keywords(get_args(kind)[0], null=False)
+        return {**keywords, "type": [keywords["type"], "null"]} if null else keywords
+    return {"type": JSON_TYPES[kind]}
+
+
 GENERATED: dict[str, Callable[[], str]] = {
+    REPORT_SCHEMA: report_schema,
     "profiles/default.yaml": default_profile,
     "gpuscan/views.pyi": views,
 }
