@@ -79,11 +79,11 @@ def _results(replay: str, profile: str, items: "list[CheckItem]") -> dict[str, l
     folders = {os.path.realpath(item.path.parent) for item in items} - {
         os.path.realpath(bundled("checks"))
     }
-    plan = judging.prepare(judging.Wanted(profile=profile, checks=sorted(folders)))
+    plan = judging.prepare(judging.Selection(profile=profile, checks=sorted(folders)))
     by_check: dict[str, list[Result]] = {
         one.id: [] for one in plan.checks if one.subject in OF_ANOTHER_INPUT or one.mark.imported
     }
-    for result in judging.judged(open_recording(replay), replay, plan).results:
+    for result in judging.judge_recording(open_recording(replay), replay, plan).results:
         by_check.setdefault(result.check, []).append(result)
     return by_check
 

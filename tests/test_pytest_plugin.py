@@ -96,8 +96,8 @@ def under_pytest(tmp_path: Path) -> Any:
 
 def own_loop(replay: str, profile: str = "auto", checks: tuple[str, ...] = ()) -> dict[str, str]:
     """What gpuscan's own loop comes to, in pytest's words."""
-    plan = judging.prepare(judging.Wanted(profile, checks=checks))
-    report = judging.judged(open_recording(replay), replay, plan)
+    plan = judging.prepare(judging.Selection(profile, checks=checks))
+    report = judging.judge_recording(open_recording(replay), replay, plan)
     return {
         f"test_{r.check.partition('.')[2]}[{r.subject}]": OUTCOMES[r.status.value]
         for r in report.results

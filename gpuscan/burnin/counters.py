@@ -20,7 +20,7 @@ MEMORY_COUNTERS = (
 )
 
 
-class Reader(Protocol):
+class CounterReader(Protocol):
     """What reads this machine during a burn-in (`live.supervisor`), until *ends_s* (monotonic)."""
 
     ends_s: float
@@ -34,7 +34,9 @@ class CounterLog:
     test's kernel log.
     """
 
-    def __init__(self, reader: Reader, scan: Recording, gpus: Sequence[str], clock: Clock) -> None:
+    def __init__(
+        self, reader: CounterReader, scan: Recording, gpus: Sequence[str], clock: Clock
+    ) -> None:
         self.readings: list[Reading] = []
         self._reader, self._gpus, self._clock = reader, gpus, clock
         self._keys = _counter_keys(scan, gpus)

@@ -136,7 +136,7 @@ def _plan(options: BurnInOptions, recording: Recording, selection: judging.Plan)
     all_gpus = () if is_unread(node.gpus) else node.gpus
     names = selection.want.gpus
     if names:
-        node = select_gpus(node, judging.gpus_named(names))
+        node = select_gpus(node, judging.parse_gpu_names(names))
     tested = () if is_unread(node.gpus) else node.gpus
     beside = [] if is_unread(node.gpus) else [gpu for gpu in all_gpus if gpu not in tested]
     burnin = chosen.data["burnin"]

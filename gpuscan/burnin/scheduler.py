@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gpuscan.burnin.checkpoint import EarlierWork, parse_results, save_checkpoint
 from gpuscan.burnin.clock import Clock, real_clock
-from gpuscan.burnin.counters import CounterLog, Reader
+from gpuscan.burnin.counters import CounterLog, CounterReader
 from gpuscan.burnin.launcher import ProcessLauncher
 from gpuscan.burnin.levels import BurnInStep
 from gpuscan.burnin.merging import add_second_try, merge, worse
@@ -23,7 +23,7 @@ from gpuscan.collectors.burnin_counters import TAIL
 from gpuscan.errors import GpuscanError, complain
 from gpuscan.live import signals
 from gpuscan.live.process import Child
-from gpuscan.live.supervisor import Options, ReadSupervisor
+from gpuscan.live.supervisor import ReadOptions, ReadSupervisor
 from gpuscan.model import Unread
 from gpuscan.recording import Reading, Recording
 
@@ -76,7 +76,7 @@ class Scheduler:
         self,
         job: BurnInJob,
         runner: Runner,
-        reader: Reader,
+        reader: CounterReader,
         progress: Progress,
         clock: Clock,
         ends_s: float,
@@ -311,7 +311,7 @@ class Scheduler:
         self.counters.note_log(readings, step.name)
 
 
-def run_job(job: BurnInJob, children: Mapping[str, Child], options: Options) -> Recording:
+def run_job(job: BurnInJob, children: Mapping[str, Child], options: ReadOptions) -> Recording:
     """Burn in this machine's GPUs and return what was found; called in the scan's own process."""
     plan, clock = job.plan, real_clock()
     supervisor = ReadSupervisor(children, options, lambda _key, _seconds: None)
@@ -333,7 +333,7 @@ def run_job(job: BurnInJob, children: Mapping[str, Child], options: Options) -> 
     return scheduler.recording({"ended_by_signal": int(received[0])} if received else {})
 
 
-def _read_nearby_cpus(reader: Reader, gpus: Sequence[str]) -> dict[str, str]:
+def _read_nearby_cpus(reader: CounterReader, gpus: Sequence[str]) -> dict[str, str]:
     """Return each GPU's CPUs as sysfs lists them (`0-2,96`), empty where that was not read."""
     keys = {f"file:/sys/bus/pci/devices/{gpu}/local_cpulist": gpu for gpu in gpus}
     nearby = dict.fromkeys(gpus, "")

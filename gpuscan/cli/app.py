@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from gpuscan.cli.command import GROUP, Group
+from gpuscan.cli.command import GROUP, CommandGroup
 from gpuscan.errors import GpuscanError, complain, mute
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def build_command_line(word: str = "") -> typer.Typer:
     """Return the program with the command *word* only, or with all commands if there is no such
     command: typer builds all that it is given, a millisecond each.
     """
-    line = typer.Typer(name="gpuscan", cls=Group, callback=_program, **GROUP)
+    line = typer.Typer(name="gpuscan", cls=CommandGroup, callback=_program, **GROUP)
     words = [word] if word in MODULES else list(MODULES)
     for name in words:
         module = import_module(f"gpuscan.cli.{MODULES[name]}")

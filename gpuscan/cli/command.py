@@ -60,7 +60,7 @@ class Command(TyperCommand):
 WIDEST = 26  # columns of an option and its values; a longer one has its text on the next line
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands that says which ones there are when an unknown one is named."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -12,7 +12,7 @@ from gpuscan.state.access import HistoryOptions
 
 if TYPE_CHECKING:
     from gpuscan.cli.output import OutputOptions
-    from gpuscan.engine.judging import Wanted
+    from gpuscan.engine.judging import Selection
     from gpuscan.swap.compare import SwapOptions
 
 Values = Mapping[str, Any]  # of a command's options, by parameter name, as typer parsed them
@@ -24,7 +24,7 @@ class Options(NamedTuple):
     *record*, *evidence_folder* and *burn_in* need a scan of this machine and are empty otherwise.
     """
 
-    selection: "Wanted"
+    selection: "Selection"
     output: "OutputOptions"
     history: HistoryOptions = HistoryOptions()
     scan: ScanOptions = ScanOptions()
@@ -122,10 +122,10 @@ def refuse_scan_options(values: Values) -> None:
             )
 
 
-def _selection(values: Values) -> "Wanted":
-    from gpuscan.engine.judging import Wanted
+def _selection(values: Values) -> "Selection":
+    from gpuscan.engine.judging import Selection
 
-    return Wanted(
+    return Selection(
         profile=values["profile"],
         settings=values["settings"],
         only=values.get("only", ()),

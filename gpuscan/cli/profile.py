@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gpuscan.cli import parameters as given
-from gpuscan.cli.command import GROUP, REQUIRED, Declared, Group, argument, command, option
+from gpuscan.cli.command import GROUP, REQUIRED, CommandGroup, Declared, argument, command, option
 from gpuscan.errors import GpuscanError, UsageError, complain
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuscan.recording import Recording
 
 profile = typer.Typer(
-    cls=Group, help="List, show, validate, compare and capture profiles.", **GROUP
+    cls=CommandGroup, help="List, show, validate, compare and capture profiles.", **GROUP
 )
 
 NAME = argument(metavar="NAME|FILE")
@@ -147,13 +147,13 @@ def _scan_good_node(scan: "ScanOptions", burn_in: "BurnInOptions") -> "Node":
     recording, signal = scan_machine(scan)
     if burn_in.level != PASSIVE and not signal:
         from gpuscan.burnin.exercise import run_burnin
-        from gpuscan.engine.judging import Wanted, prepare
+        from gpuscan.engine.judging import Selection, prepare
         from gpuscan.profile.capture import capture_profile
 
         capture_profile(
             [_good_node("this node", recording)]
         )  # refuses now, before minutes are spent
-        signal = run_burnin(scan, burn_in, recording, prepare(Wanted()))
+        signal = run_burnin(scan, burn_in, recording, prepare(Selection()))
     if signal:
         raise UsageError("interrupted: no profile written")
     return _good_node("this node", recording)

@@ -33,7 +33,7 @@ def this_machine(plan: judging.Plan, options: Options) -> Judgement:
         return store
 
     def judge(recording: Recording, _: "Store | None") -> Report:
-        return judging.judged(recording, "", plan)
+        return judging.judge_recording(recording, "", plan)
 
     return _scan_until_settled(plan, options, load, judge)
 
@@ -98,7 +98,7 @@ def _judge_input(
     recording: Recording, name: str, plan: judging.Plan, options: Options
 ) -> Judgement:
     store = load_history(recording, options.history, own=is_this_machine(recording))
-    return Judgement(recording, judging.judged(recording, name, plan), store)
+    return Judgement(recording, judging.judge_recording(recording, name, plan), store)
 
 
 def _scan_until_settled(
@@ -129,7 +129,7 @@ def _addresses(gpus: str) -> tuple[str, ...]:
     """Return the PCI addresses in `--gpus`; none (all GPUs are read) if it names any by slot,
     UUID or serial, which must be looked up first.
     """
-    names = judging.gpus_named(gpus) if gpus else []
+    names = judging.parse_gpu_names(gpus) if gpus else []
     return tuple(names) if all(":" in name for name in names) else ()
 
 

@@ -3,11 +3,13 @@
 import typer
 
 from gpuscan.cli import parameters as given
-from gpuscan.cli.command import GROUP, Declared, Group, choice, command, option
+from gpuscan.cli.command import GROUP, CommandGroup, Declared, choice, command, option
 from gpuscan.state import status as stored
 
 app = typer.Typer()
-history = typer.Typer(cls=Group, help="Show what was found, when and on which part.", **GROUP)
+history = typer.Typer(
+    cls=CommandGroup, help="Show what was found, when and on which part.", **GROUP
+)
 
 ASKED: Declared = {
     "max_age": (

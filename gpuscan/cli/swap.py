@@ -6,10 +6,12 @@ from typing import Any
 import typer
 
 from gpuscan.cli import parameters as given
-from gpuscan.cli.command import GROUP, Declared, Group, choice, command, option
+from gpuscan.cli.command import GROUP, CommandGroup, Declared, choice, command, option
 from gpuscan.model.outcome import LEVELS
 
-swap = typer.Typer(cls=Group, help="Change a part: hold the node before, prove it after.", **GROUP)
+swap = typer.Typer(
+    cls=CommandGroup, help="Change a part: hold the node before, prove it after.", **GROUP
+)
 
 ASKED: Declared = {
     "ticket": (

@@ -24,7 +24,7 @@ class Target(NamedTuple):
     part_number: str | None
 
 
-def blamed(
+def find_targets(
     result: Result, finding: Finding, parts: Parts, kinds: Mapping[str, str] = NO_KINDS
 ) -> list[Target]:
     """Return the parts that a finding is about, none where it is about the node as a whole.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from gpuscan.engine.blame import NO_KINDS, Parts, Target, blamed
+from gpuscan.engine.blame import NO_KINDS, Parts, Target, find_targets
 from gpuscan.model.outcome import (
     ACTIONS,
     EXIT_INCOMPLETE,
@@ -115,6 +115,6 @@ def _targets(
     for result in results:
         for finding in result.findings:
             if finding.severity is Status.FAIL and finding.action is action:
-                blame = blamed(result, finding, parts, kinds)
+                blame = find_targets(result, finding, parts, kinds)
                 targets |= {target.subject: target for target in blame}
     return tuple(targets.values())

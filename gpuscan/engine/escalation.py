@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuscan import catalogue
-from gpuscan.engine.blame import Parts, blamed
+from gpuscan.engine.blame import Parts, find_targets
 from gpuscan.engine.case import Case
 from gpuscan.engine.reported import parts_of
 from gpuscan.engine.suite import Check
@@ -19,7 +19,7 @@ MOST_BACK_DAYS = 90.0  # no window is longer: what is older is for people to loo
 
 
 def tag_faults(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Note on each failure what tells it from other faults of its check, for later runs."""
+    """Note on each failure what distinguishes it from other faults of its check, for later runs."""
     checks = {one.id: one for one in case.checks}
 
     def tag(result: Result, finding: Finding) -> Finding:
@@ -87,14 +87,12 @@ def _raised(
         for fault in earlier
         if (work := _done(fault, past, boot_id))
     ]
-    if (
-        not past.runs
-    ):  # nobody knows what was there before: what is declared to have been done for it counts
+    if not past.runs:  # what was there before is unknown: declared work counts
         declared = [tried for tried in past.tried if finding.action in WORK.get(tried.work, ())]
         steps += [(_next(ladder, finding.action), None, f"the {tried.work}") for tried in declared]
     kept: list[tuple[Action, Fault | None, str]] = [
         (Action(fault.action), fault, "") for fault in earlier
-    ]  # what was asked for, and nobody has done yet
+    ]  # asked for and not done yet
     action, fault, work = max(
         [*kept, *steps], key=lambda step: step[0].rank, default=(finding.action, None, "")
     )
@@ -103,7 +101,7 @@ def _raised(
     if finding.shared and action is Action.REPLACE:  # its cause is no part of this GPU
         action = Action.INSPECT
     return finding._replace(
-        action=action, message=f"{finding.message}; {_told(fault, work, past.at_s)}"
+        action=action, message=f"{finding.message}; {_explain(fault, work, past.at_s)}"
     )
 
 
@@ -124,7 +122,7 @@ def _is_back(fault: Fault, result: Result, finding: Finding, since_s: float, par
     """
     if fault.check != result.check or fault.same != finding.same or fault.at_s < since_s:
         return False
-    blame = blamed(result, finding, parts)
+    blame = find_targets(result, finding, parts)
     if not blame:
         return fault.subject == "node"
     # by serial where both are known: another GPU in the same slot is another part
@@ -161,7 +159,7 @@ def _next(ladder: Sequence[Action], action: Action) -> Action:
     )
 
 
-def _told(fault: Fault | None, work: str, now_s: float) -> str:
+def _explain(fault: Fault | None, work: str, now_s: float) -> str:
     if fault is None:
         return f"{work} has not mended it"
     days = (now_s - fault.at_s) / DAY_S

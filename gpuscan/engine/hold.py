@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpuscan.durations import format_moment
-from gpuscan.engine.blame import Parts, Target, blamed
+from gpuscan.engine.blame import Parts, Target, find_targets
 from gpuscan.engine.case import HOLD_CHECK, Case
 from gpuscan.engine.conclude import Conclusion, conclude
 from gpuscan.engine.reported import parts_of
@@ -223,7 +223,7 @@ def _new_reasons(results: Sequence[Result], case: Case) -> Iterator[Held]:
 
 
 def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> Iterator[Held]:
-    targets = blamed(result, finding, parts) or [Target(str(NODE), None, None, None)]
+    targets = find_targets(result, finding, parts) or [Target(str(NODE), None, None, None)]
     proof = case.run._replace(level=max(finding.level, case.run.level, key=LEVELS.index))
     for target in targets:
         message, action = finding.message, finding.action

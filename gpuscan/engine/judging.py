@@ -29,7 +29,7 @@ GPUS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
 
 
-class Wanted(NamedTuple):
+class Selection(NamedTuple):
     """What to judge by: profile and settings, selectors of checks, GPUs, further folders of
     checks.
     """
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     checks: tuple[suite.Check, ...]
     skipped: frozenset[str]
     named: profile.Profile | None
-    want: Wanted
+    want: Selection
 
 
 def busy(context: str) -> bool:
@@ -64,7 +64,7 @@ def all_checks(folders: Sequence[str] = ()) -> tuple[suite.Check, ...]:
     return suite.load([bundled("checks"), *folders])
 
 
-def prepare(want: Wanted) -> Plan:
+def prepare(want: Selection) -> Plan:
     """Load and select what is wanted; raises GpuscanError for whatever does not exist."""
     checks, skipped = suite.select(all_checks(want.checks), want.only, want.skip)
     named = None if want.profile == AUTO else profile.load(want.profile, want.settings)
@@ -107,7 +107,7 @@ def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
     return {"profile": chosen.name, "expectations": dict(chosen.data), "vouches": chosen.vouches}
 
 
-def judged(
+def judge_recording(
     recording: Recording, file: str, plan: Plan, beside: Callable[[Node], Node] = lambda node: node
 ) -> Report:
     """Return the report on a recording, that of *file* or of a live scan (empty).
@@ -115,23 +115,23 @@ def judged(
     *beside* adds to the node what is known of it from elsewhere: an earlier recording, an import.
     """
     node = beside(collectors.node(recording))
-    chosen, note = profile_of(recording, node, plan)
+    chosen, why = profile_of(recording, node, plan)
     if not plan.want.only:
         refuse_unknown_checks(chosen, plan.checks)
-    notes = [note, *collectors.notes(recording)]
+    notes = [why, *collectors.notes(recording)]
     if recording.meta.imported is not None:
         chosen = _of_a_part(recording, node, chosen, plan)
         notes += _on_import(recording)
     if plan.want.gpus:
-        node, chosen, told = _restricted(node, chosen, plan)
-        notes.append(told)
+        node, chosen, note = _restrict(node, chosen, plan)
+        notes.append(note)
     if recording.meta.synthetic:
         notes.append("this recording is synthetic")
     if recording.meta.ended_by_signal is not None:
         notes.append(
             f"the scan was ended by signal {recording.meta.ended_by_signal}: this report is partial"
         )
-    basis = ProfileInfo(chosen.name, chosen.vouches, note)
+    basis = ProfileInfo(chosen.name, chosen.vouches, why)
     run = _run_info(recording, file, plan.want, basis)
     around = _circumstances(recording, node)
     case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy, around)
@@ -180,7 +180,7 @@ def _circumstances(recording: Recording, node: Node) -> frozenset[Circumstance]:
 
 
 def _on_history(node: Node, file: str) -> list[str]:
-    """Say where nothing is known of the past: then no fault can be told from one that is back."""
+    """Note where nothing is known of the past: a fault that came back then looks new."""
     if is_unread(node.past):
         return (
             []
@@ -194,7 +194,7 @@ def _on_history(node: Node, file: str) -> list[str]:
     )
 
 
-def _run_info(recording: Recording, file: str, want: Wanted, basis: ProfileInfo) -> RunInfo:
+def _run_info(recording: Recording, file: str, want: Selection, basis: ProfileInfo) -> RunInfo:
     meta = recording.meta
     return RunInfo(
         gpuscan_version=__version__,
@@ -220,7 +220,7 @@ def level_of(recording: Recording) -> str:
     return str(level) if level in LEVELS else LEVELS[0]
 
 
-def _limits(recording: Recording, want: Wanted) -> list[str]:
+def _limits(recording: Recording, want: Selection) -> list[str]:
     """Return in words what keeps a judgement from being one of the whole node."""
     limits = [
         f"--{word} {selector}"
@@ -271,11 +271,9 @@ def profile_of(recording: Recording, node: Node, plan: Plan) -> tuple[profile.Pr
     return profile.choose(node, plan.want.settings)
 
 
-def _restricted(
-    node: Node, chosen: profile.Profile, plan: Plan
-) -> tuple[Node, profile.Profile, str]:
+def _restrict(node: Node, chosen: profile.Profile, plan: Plan) -> tuple[Node, profile.Profile, str]:
     total = len(read_or(node.gpus, ()))
-    node = select_gpus(node, gpus_named(plan.want.gpus))
+    node = select_gpus(node, parse_gpu_names(plan.want.gpus))
     counting = [one.id for one in plan.checks if one.mark.counts_gpus]
     data = {
         **chosen.data,
@@ -288,11 +286,11 @@ def _restricted(
     )
 
 
-def gpus_named(gpus: str) -> list[str]:
+def parse_gpu_names(gpus: str) -> list[str]:
     """Split the list that `--gpus` was given; PCI addresses may be in upper case, with a long
     domain or with none.
 
-    >>> gpus_named("00000000:1B:00.0, 1b:00.0, SXM2")
+    >>> parse_gpu_names("00000000:1B:00.0, 1b:00.0, SXM2")
     ['0000:1b:00.0', '0000:1b:00.0', 'SXM2']
     """
     names = [name.strip() for name in gpus.split(",")]

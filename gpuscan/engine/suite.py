@@ -264,7 +264,7 @@ def load_file(path: str) -> list[Check]:
             exec(code, module.__dict__)  # noqa: S102
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # foreign code again: the user is told which file and why  # noqa: BLE001
+    except BaseException as error:  # foreign code again: the error names file and reason  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
         raise UsageError(
             f"{path}:{_line_of(error, path)}: check module cannot be loaded: {what}"
@@ -314,13 +314,15 @@ def _check(path: str, function: Any) -> Check:
         )
     names = _parameters(function)
     subjects = [name for name in names if name != "profile"]
-    told = f"{function.__name__}({', '.join(names)})"
+    signature = f"{function.__name__}({', '.join(names)})"
     if len(subjects) != 1 or subjects[0] not in SUBJECTS or names[0] != subjects[0]:
-        raise UsageError(f"{path}: {told}: wants one subject ({', '.join(SUBJECTS)}), then profile")
+        raise UsageError(
+            f"{path}: {signature}: wants one subject ({', '.join(SUBJECTS)}), then profile"
+        )
     if not set(mark.kinds) <= set(KINDS.get(subjects[0], ())):
         known = ", ".join(KINDS.get(subjects[0], ())) or "none"
         raise UsageError(
-            f"{path}: {told}: kinds={mark.kinds!r}: those of a {subjects[0]} are {known}"
+            f"{path}: {signature}: kinds={mark.kinds!r}: those of a {subjects[0]} are {known}"
         )
     text = (function.__doc__ or "").strip()
     if not text:

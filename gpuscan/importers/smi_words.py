@@ -102,7 +102,7 @@ def parse_cuda_version(word: str) -> int:
     return int(major) * 1000 + int(minor) * 10
 
 
-class Row(NamedTuple):
+class SmiRow(NamedTuple):
     """How one reading is made: its call, with `,arguments` after the GPU, and the facts it needs.
 
     A fact with `?` may be absent. *make* gets what was printed of each fact, None for an absent
@@ -263,24 +263,24 @@ def _performance_state(word: str) -> int:
 
 
 ROWS = (
-    Row("nvmlDeviceGetName", ("name",), parse_text),
-    Row("nvmlDeviceGetUUID", ("uuid",), parse_text),
-    Row("nvmlDeviceGetSerial", ("serial",), parse_text),
-    Row("nvmlDeviceGetIndex", ("index",), parse_number),
-    Row("nvmlDeviceGetMinorNumber", ("minor",), parse_number),
-    Row("nvmlDeviceGetModuleId", ("module",), parse_number),
-    Row("nvmlDeviceGetBoardPartNumber", ("part_number",), parse_text),
-    Row("nvmlDeviceGetVbiosVersion", ("vbios",), parse_text),
-    Row("nvmlDeviceGetInforomImageVersion", ("inforom",), parse_text),
-    Row("nvmlDeviceGetGspFirmwareVersion", ("gsp",), parse_text),
-    Row("/uevent", ("device_id", "class?", "subclass?"), _uevent),
-    Row("nvmlDeviceGetMemoryInfo", ("memory",), _memory),
-    Row("nvmlDeviceGetEccMode", ("ecc", "ecc_pending?"), _each(parse_switch)),
-    Row("nvmlDeviceGetMigMode", ("mig", "mig_pending?"), _each(parse_switch)),
-    Row("nvmlDeviceGetPersistenceMode", ("persistence",), parse_switch),
-    Row("nvmlDeviceGetComputeMode", ("compute_mode",), _compute_mode),
-    Row("nvmlDeviceGetComputeRunningProcesses", ("programs",), _programs),
-    Row(
+    SmiRow("nvmlDeviceGetName", ("name",), parse_text),
+    SmiRow("nvmlDeviceGetUUID", ("uuid",), parse_text),
+    SmiRow("nvmlDeviceGetSerial", ("serial",), parse_text),
+    SmiRow("nvmlDeviceGetIndex", ("index",), parse_number),
+    SmiRow("nvmlDeviceGetMinorNumber", ("minor",), parse_number),
+    SmiRow("nvmlDeviceGetModuleId", ("module",), parse_number),
+    SmiRow("nvmlDeviceGetBoardPartNumber", ("part_number",), parse_text),
+    SmiRow("nvmlDeviceGetVbiosVersion", ("vbios",), parse_text),
+    SmiRow("nvmlDeviceGetInforomImageVersion", ("inforom",), parse_text),
+    SmiRow("nvmlDeviceGetGspFirmwareVersion", ("gsp",), parse_text),
+    SmiRow("/uevent", ("device_id", "class?", "subclass?"), _uevent),
+    SmiRow("nvmlDeviceGetMemoryInfo", ("memory",), _memory),
+    SmiRow("nvmlDeviceGetEccMode", ("ecc", "ecc_pending?"), _each(parse_switch)),
+    SmiRow("nvmlDeviceGetMigMode", ("mig", "mig_pending?"), _each(parse_switch)),
+    SmiRow("nvmlDeviceGetPersistenceMode", ("persistence",), parse_switch),
+    SmiRow("nvmlDeviceGetComputeMode", ("compute_mode",), _compute_mode),
+    SmiRow("nvmlDeviceGetComputeRunningProcesses", ("programs",), _programs),
+    SmiRow(
         "nvmlDeviceGetSramEccErrorStatus",
         (
             "sram_threshold?",
@@ -296,20 +296,20 @@ ROWS = (
         ),
         _sram,
     ),
-    Row(
+    SmiRow(
         "nvmlDeviceGetRemappedRows",
         ("rows_correctable?", "rows_uncorrectable?", "rows_pending?", "rows_failed?"),
         _remapped_rows,
     ),
-    Row(
+    SmiRow(
         "nvmlDeviceGetRowRemapperHistogram",
         ("bank_max", "bank_high", "bank_partial", "bank_low", "bank_none"),
         _spare_rows,
     ),
-    Row("nvmlDeviceGetUnrepairableMemoryFlag_v1", ("unrepairable",), parse_switch),
-    Row("nvmlDeviceGetRepairStatus", ("channel_repair?", "tpc_repair?"), _each(parse_switch)),
-    Row(f"{FIELD_VALUES},230,0", ("recovery",), lambda word: RECOVERY[_bare(word)]),
-    Row(
+    SmiRow("nvmlDeviceGetUnrepairableMemoryFlag_v1", ("unrepairable",), parse_switch),
+    SmiRow("nvmlDeviceGetRepairStatus", ("channel_repair?", "tpc_repair?"), _each(parse_switch)),
+    SmiRow(f"{FIELD_VALUES},230,0", ("recovery",), lambda word: RECOVERY[_bare(word)]),
+    SmiRow(
         "nvmlDeviceGetGpuFabricInfoV",
         (
             "fabric",
@@ -323,41 +323,45 @@ ROWS = (
         _fabric,
         raw=True,
     ),
-    Row("nvmlDeviceGetPerformanceState", ("pstate",), _performance_state),
-    Row(
+    SmiRow("nvmlDeviceGetPerformanceState", ("pstate",), _performance_state),
+    SmiRow(
         "nvmlDeviceGetTotalEccErrors,1,0",
         ("v_unc?", "v_dram_unc?", "v_sram_unc?", "v_sram_parity?", "v_sram_secded?"),
         _total_or_sum,
     ),
-    Row(
+    SmiRow(
         "nvmlDeviceGetTotalEccErrors,1,1",
         ("a_unc?", "a_dram_unc?", "a_sram_unc?", "a_sram_parity?", "a_sram_secded?"),
         _total_or_sum,
     ),
-    Row("nvmlDeviceGetTotalEccErrors,0,0", ("v_cor?", "v_dram_cor?", "v_sram_cor?"), _total_or_sum),
-    Row("nvmlDeviceGetTotalEccErrors,0,1", ("a_cor?", "a_dram_cor?", "a_sram_cor?"), _total_or_sum),
-    Row(f"{FIELD_VALUES},29,0", ("pages_single",), parse_number),
-    Row(f"{FIELD_VALUES},30,0", ("pages_double",), parse_number),
-    Row("nvmlDeviceGetRetiredPagesPendingStatus", ("pages_pending",), parse_switch),
-    Row("nvmlDeviceGetCurrPcieLinkWidth", ("width",), parse_number),
-    Row("nvmlDeviceGetMaxPcieLinkWidth", ("width_max",), parse_number),
-    Row("nvmlDeviceGetCurrPcieLinkGeneration", ("generation",), parse_number),
-    Row("nvmlDeviceGetMaxPcieLinkGeneration", ("generation_max",), parse_number),
-    Row("nvmlDeviceGetGpuMaxPcieLinkGeneration", ("generation_own",), parse_number),
-    Row("nvmlDeviceGetPcieReplayCounter", ("replays",), parse_number),
-    Row("nvmlDeviceGetPowerUsage", ("power",), parse_milliwatts),
-    Row("nvmlDeviceGetPowerManagementLimit", ("power_limit",), parse_milliwatts),
-    Row("nvmlDeviceGetPowerManagementDefaultLimit", ("power_default",), parse_milliwatts),
-    Row("nvmlDeviceGetTemperature,0", ("core_c",), parse_number),
-    Row(f"{FIELD_VALUES},82,0", ("memory_c",), parse_number),
-    Row("nvmlDeviceGetTemperatureThreshold,1", ("slowdown_c",), parse_number),
-    Row("nvmlDeviceGetTemperatureThreshold,2", ("memory_max_c",), parse_number),
-    Row(
+    SmiRow(
+        "nvmlDeviceGetTotalEccErrors,0,0", ("v_cor?", "v_dram_cor?", "v_sram_cor?"), _total_or_sum
+    ),
+    SmiRow(
+        "nvmlDeviceGetTotalEccErrors,0,1", ("a_cor?", "a_dram_cor?", "a_sram_cor?"), _total_or_sum
+    ),
+    SmiRow(f"{FIELD_VALUES},29,0", ("pages_single",), parse_number),
+    SmiRow(f"{FIELD_VALUES},30,0", ("pages_double",), parse_number),
+    SmiRow("nvmlDeviceGetRetiredPagesPendingStatus", ("pages_pending",), parse_switch),
+    SmiRow("nvmlDeviceGetCurrPcieLinkWidth", ("width",), parse_number),
+    SmiRow("nvmlDeviceGetMaxPcieLinkWidth", ("width_max",), parse_number),
+    SmiRow("nvmlDeviceGetCurrPcieLinkGeneration", ("generation",), parse_number),
+    SmiRow("nvmlDeviceGetMaxPcieLinkGeneration", ("generation_max",), parse_number),
+    SmiRow("nvmlDeviceGetGpuMaxPcieLinkGeneration", ("generation_own",), parse_number),
+    SmiRow("nvmlDeviceGetPcieReplayCounter", ("replays",), parse_number),
+    SmiRow("nvmlDeviceGetPowerUsage", ("power",), parse_milliwatts),
+    SmiRow("nvmlDeviceGetPowerManagementLimit", ("power_limit",), parse_milliwatts),
+    SmiRow("nvmlDeviceGetPowerManagementDefaultLimit", ("power_default",), parse_milliwatts),
+    SmiRow("nvmlDeviceGetTemperature,0", ("core_c",), parse_number),
+    SmiRow(f"{FIELD_VALUES},82,0", ("memory_c",), parse_number),
+    SmiRow("nvmlDeviceGetTemperatureThreshold,1", ("slowdown_c",), parse_number),
+    SmiRow("nvmlDeviceGetTemperatureThreshold,2", ("memory_max_c",), parse_number),
+    SmiRow(
         "nvmlDeviceGetCurrentClocksEventReasons",
         ("reasons?", *(f"reason_{name}?" for name in REASONS)),
         _clock_reasons,
     ),
-    Row("nvmlDeviceGetUtilizationRates", ("busy", "busy_memory?"), _utilization),
+    SmiRow("nvmlDeviceGetUtilizationRates", ("busy", "busy_memory?"), _utilization),
 )
 
 
@@ -390,7 +394,7 @@ def _is_identity(key: str) -> bool:
     return key.startswith(IDENTITY)
 
 
-def _read(row: Row, gpu: str, words: Mapping[str, str]) -> list[Reading]:
+def _read(row: SmiRow, gpu: str, words: Mapping[str, str]) -> list[Reading]:
     """Return the reading of one row: a value, an error, or none where the facts are not printed."""
     printed = {fact: words.get(fact.rstrip("?")) for fact in row.facts}
     if any(word is None and not fact.endswith("?") for fact, word in printed.items()):
@@ -409,7 +413,7 @@ def _read(row: Row, gpu: str, words: Mapping[str, str]) -> list[Reading]:
     return [] if value is None else [answer(row.key(gpu), value)]
 
 
-def _find_error(row: Row, present: list[str]) -> tuple[str, int] | None:
+def _find_error(row: SmiRow, present: list[str]) -> tuple[str, int] | None:
     """Return the error that stands for a whole row.
 
     That is any error but "not supported", or "not supported" if all facts are. Of a raw row only

@@ -37,7 +37,7 @@ def read_files(path: str) -> list[File]:
 def _unpack(path: str, data: bytes) -> bytes:
     try:
         data = packed.unpack(data, path)
-    except packed.Damaged as error:
+    except packed.DamagedArchive as error:
         raise _damaged(path, error) from None
     if len(data) > packed.LARGEST_BYTES:
         raise _too_large(path)

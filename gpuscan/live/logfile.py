@@ -12,7 +12,7 @@ from gpuscan.errors import RecordingError
 from gpuscan.live import grep
 from gpuscan.live.grep import PartIncompleteError, Row
 from gpuscan.live.process import Child
-from gpuscan.recording.packed import BLOCK, Damaged, unpack_file
+from gpuscan.recording.packed import BLOCK, DamagedArchive, unpack_file
 
 LONGEST_BYTES = 64 * 1024  # the rest of a longer line is dropped, block by block
 SAMPLE_BYTES = 64 * 1024  # of the beginning and the end: what kind of log, and from when to when
@@ -120,7 +120,7 @@ class LogFile:
                 self.size += len(block)
                 end = block[-1:]
                 yield block
-        except Damaged as error:
+        except DamagedArchive as error:
             if not self.size:
                 raise RecordingError(f"{self.name}: {error}; copy or record it again") from None
             self.cut = str(error)

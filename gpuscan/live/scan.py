@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from gpuscan import __version__, collectors
 from gpuscan.live import signals
 from gpuscan.live.process import Child
-from gpuscan.live.supervisor import Options, ReadSupervisor
+from gpuscan.live.supervisor import ReadOptions, ReadSupervisor
 from gpuscan.recording import Meta, Recording
 
 
 def scan(
     readers: Mapping[str, Child],
-    options: Options,
+    options: ReadOptions,
     on_wait: Callable[[str, float], None],
     gpus: Collection[str] = (),
     *,

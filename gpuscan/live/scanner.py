@@ -19,7 +19,7 @@ from gpuscan.live.signals import (
 
 if TYPE_CHECKING:
     from gpuscan.live.process import Child
-    from gpuscan.live.supervisor import Options
+    from gpuscan.live.supervisor import ReadOptions
     from gpuscan.recording import Recording
 
 DEADLINE_S = 180.0  # without --deadline
@@ -47,7 +47,7 @@ class Request(NamedTuple):
     gpus: tuple[str, ...] = ()
     cables: bool = False
     keys: tuple[str, ...] = ()
-    load: "Callable[[Mapping[str, Child], Options], Recording] | None" = None
+    load: "Callable[[Mapping[str, Child], ReadOptions], Recording] | None" = None
 
 
 class Scanner:
@@ -145,14 +145,14 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         from gpuscan.errors import ProfileError
         from gpuscan.live.limits import load_limits
         from gpuscan.live.scan import scan
-        from gpuscan.live.supervisor import Options
+        from gpuscan.live.supervisor import ReadOptions
         from gpuscan.recording import dump
 
         try:
             limits = load_limits()
         except ProfileError:
             os._exit(2)  # the command reads the limits too, and reports the mistake
-        options = Options(request.root, request.driver_root, request.deadline_s, limits)
+        options = ReadOptions(request.root, request.driver_root, request.deadline_s, limits)
         if request.load is not None:
             recording = request.load(readers, options)
         else:

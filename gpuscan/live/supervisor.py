@@ -28,7 +28,7 @@ MOST_RESERVED_S = 30.0
 NO_ANSWER = "behind {}, which gave no answer"
 
 
-class Options(NamedTuple):
+class ReadOptions(NamedTuple):
     """Where to read and how long: another root, another driver root, the seconds until the report
     is due, the limits.
     """
@@ -55,7 +55,7 @@ class ReadSupervisor:
     def __init__(
         self,
         readers: Mapping[str, Child],
-        options: Options,
+        options: ReadOptions,
         on_wait: Callable[[str, float], None],
     ) -> None:
         self.options = options

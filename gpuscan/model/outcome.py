@@ -179,7 +179,7 @@ class Evidence(NamedTuple):
 class Finding(NamedTuple):
     """One thing that is wrong, in a sentence, with what will fix it.
 
-    *same* tells one fault of its check from another; *level* is the lowest at which a passing run
+    *same* distinguishes faults of one check; *level* is the lowest at which a passing run
     proves that it is gone.
     """
 

@@ -120,7 +120,7 @@ def load(path: str) -> Recording:
     if data.startswith(packed.GZIP):
         try:
             data = packed.unpack(data, path)
-        except packed.Damaged as error:
+        except packed.DamagedArchive as error:
             raise RecordingError(
                 f"{path}: damaged or cut off ({error}); copy or record it again"
             ) from None

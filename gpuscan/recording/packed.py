@@ -16,14 +16,14 @@ GZIP, XZ, BZIP2, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd"
 JOURNAL = b"LPKSHHRH"
 
 
-class Damaged(Exception):
+class DamagedArchive(Exception):
     """A packed file that ends too early or is not valid."""
 
 
 def unpack(data: bytes, name: str) -> bytes:
     """Return the bytes in a packed file, the first LARGEST_BYTES + 1 at most; others as they are.
 
-    Raises Damaged, and RecordingError for a format that this Python cannot read.
+    Raises DamagedArchive, and RecordingError for a format that this Python cannot read.
     """
     unpacker = _find_unpacker(data)
     if unpacker is None:
@@ -41,7 +41,7 @@ def unpack(data: bytes, name: str) -> bytes:
 def unpack_file(file: BinaryIO, name: str) -> tuple[Iterator[bytes], bool]:
     """Return a file's unpacked blocks, and whether they are as they lie in the file.
 
-    Raises RecordingError for a file that cannot be read; the iterator raises Damaged.
+    Raises RecordingError for a file that cannot be read; the iterator raises DamagedArchive.
     """
     first = _read(file, name)
     while first and len(first) < 8 and (more := _read(file, name)):
@@ -136,9 +136,9 @@ def _inflate(
                 if data and not data.strip(b"\0"):
                     data = b""  # padding after the last member
     except invalid as error:
-        raise Damaged(f"damaged: {error}") from None
+        raise DamagedArchive(f"damaged: {error}") from None
     if not fresh and not getattr(unpacker, "eof", True):
-        raise Damaged("cut off in the middle")
+        raise DamagedArchive("cut off in the middle")
 
 
 def _pieces(unpacker: Any, data: bytes) -> Iterator[bytes]:

@@ -83,14 +83,14 @@ def lines(report: Report, *, whole: bool) -> list[Line]:
         return []
     look = _look(report, rows)
     columns = [*_rate_columns(look), *_load_columns(look)]
-    told = [
+    lines = [
         *_head(look),
         *(tables([*map(printable, look.gpus), *_foot(look)], columns) if columns else []),
     ]
     for label, way in WAYS.items():
-        told += _matrix(look, label, way)
+        lines += _matrix(look, label, way)
     return [
-        *told,
+        *lines,
         *_collectives(look),
         *_others(look, whole=whole),
         *_twice(look, whole=whole),
@@ -147,7 +147,7 @@ def _head(look: BurnInRows) -> list[Line]:
         if look.corrupt
         else "no corruption seen"
     )
-    told = [
+    lines = [
         Line(
             f"Burn-in: {seen} in {amounts}" if amounts else "Burn-in: nothing was compared",
             hang=len(INDENT),
@@ -156,8 +156,8 @@ def _head(look: BurnInRows) -> list[Line]:
     if len(look.gpus) > 1:
         marks = f"! {100 * LOW:.0f} % or more, !! {100 * LOWER:.0f} % or more"
         legend = f"below the median: {marks}; - not measured"
-        told.append(Line(INDENT + legend, hang=len(INDENT)))
-    return told
+        lines.append(Line(INDENT + legend, hang=len(INDENT)))
+    return lines
 
 
 def _amount(number: float) -> str:
@@ -318,12 +318,12 @@ def _collectives(look: BurnInRows) -> list[Line]:
         return []
     heads = ["NCCL", "transport", "ranks", "size", "bus GB/s"]
     widths = [max(len(line[n]) for line in (heads, *table)) for n in range(len(heads))]
-    told = [Line("")]
+    lines = [Line("")]
     for line in (heads, *table):
         left = [word.ljust(width) for word, width in zip(line[:2], widths[:2], strict=True)]
         right = [word.rjust(width) for word, width in zip(line[2:], widths[2:], strict=True)]
-        told.append(Line("  ".join(left + right), hang=2))
-    return told
+        lines.append(Line("  ".join(left + right), hang=2))
+    return lines
 
 
 def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
@@ -333,36 +333,36 @@ def _others(look: BurnInRows, *, whole: bool) -> list[Line]:
         for row in look.rates
         if not (_group(row) or parse_collective(row.name) or row.name in WAYS)
     ]
-    told = []
+    lines = []
     for row in rows:
         subject = printable(parse_subject(row.subject).label)
-        told.append(
+        lines.append(
             Line(
                 f"{subject}: {printable(row.name)} {_figure(_last(look, row))} {row.unit}",
                 hang=2,
             )
         )
-    return _listed(told, whole=whole)
+    return _listed(lines, whole=whole)
 
 
-def _listed(told: list[Line], *, whole: bool) -> list[Line]:
+def _listed(lines: list[Line], *, whole: bool) -> list[Line]:
     """Return a list below an empty line, cut short unless the whole was asked for."""
-    shown = told if whole else told[:MOST_OTHERS]
+    shown = lines if whole else lines[:MOST_OTHERS]
     more = (
-        [Line(f"and {len(told) - len(shown)} more (-v shows them)")]
-        if len(shown) < len(told)
+        [Line(f"and {len(lines) - len(shown)} more (-v shows them)")]
+        if len(shown) < len(lines)
         else []
     )
-    return [Line(""), *shown, *more] if told else []
+    return [Line(""), *shown, *more] if lines else []
 
 
 def _twice(look: BurnInRows, *, whole: bool) -> list[Line]:
     """Return both numbers of what was measured again because the first was too low."""
-    told = []
+    lines = []
     for row in look.rates:
         second = look.again.get((row.subject, row.name))
         if second is not None:
             subject = printable(parse_subject(row.subject).label)
             numbers = f"{_figure(row.value)}, at a second try {_figure(second.value)} {row.unit}"
-            told.append(Line(f"{subject}: {printable(row.name)} first {numbers}", hang=2))
-    return _listed(told, whole=whole)
+            lines.append(Line(f"{subject}: {printable(row.name)} first {numbers}", hang=2))
+    return _listed(lines, whole=whole)

@@ -30,7 +30,7 @@ QUIET = (Status.PASS, Status.SKIP)  # shown with -v only
 MOST_ROWS = 4  # of one check on one GPU, or in one test, of a burn-in
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """Equal results of one check, folded: the subjects that share a status and a sentence."""
 
     status: Status
@@ -64,7 +64,7 @@ def render_results(results: Iterable[Result], *, verbosity: int) -> list[Line]:
     return lines
 
 
-def _first_of_each(rows: Sequence[Row]) -> list[Row]:
+def _first_of_each(rows: Sequence[FindingRow]) -> list[FindingRow]:
     """Leave out a burn-in's rows on a GPU or in a test that has MOST_ROWS already."""
     counts: Counter[str] = Counter()
     kept = []
@@ -76,13 +76,13 @@ def _first_of_each(rows: Sequence[Row]) -> list[Row]:
     return kept
 
 
-def _fold_rows(results: Iterable[Result]) -> list[Row]:
+def _fold_rows(results: Iterable[Result]) -> list[FindingRow]:
     folded: dict[tuple[Status, str, str, Action], list[Subject]] = {}
     for result in results:
         for status, message, action in _sentences(result):
             folded.setdefault((status, result.check, message, action), []).append(result.about)
     rows = [
-        Row(status, check, tuple(subjects), message, action)
+        FindingRow(status, check, tuple(subjects), message, action)
         for (status, check, message, action), subjects in folded.items()
     ]
     return sorted(rows, key=lambda row: (ORDER.index(row.status), -row.action.rank))
@@ -102,7 +102,7 @@ def _message(finding: Finding) -> str:
     return finding.message + "; half of the GPUs or more show it: a shared cause" * shared
 
 
-def _render_row(row: Row) -> list[Line]:
+def _render_row(row: FindingRow) -> list[Line]:
     label = LABELS[row.status]
     text = f"{label:<{len(INDENT)}}{fold(row.subjects)}: {row.message}"
     action = f": {row.action.value}" if row.status in (Status.FAIL, Status.WARN) else ""

@@ -40,7 +40,7 @@ CHASSIS = "see the label on the chassis, or the BMC"
 OPTIONAL = ("silkscreen", "physical_slot", "nvml_index")  # many machines have none of these
 
 
-class Entry(NamedTuple):
+class TicketLine(NamedTuple):
     """One line of a ticket; *code* marks a value that is not prose."""
 
     label: str
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     code: bool = False
 
 
-Section = tuple[str, list[Entry]]
+Section = tuple[str, list[TicketLine]]
 
 
 def json_(ticket: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def text(ticket: Mapping[str, Any]) -> str:
         wide = max([len(entry.label) for entry in entries] or [0])
         labels = [
             entry.label if entry.label != before.label else ""
-            for before, entry in pairwise([Entry("", ""), *entries])
+            for before, entry in pairwise([TicketLine("", ""), *entries])
         ]
         heads = [f"  {label:<{wide}}  " if wide else "  " for label in labels]
         lines = [_wrapped(head, entry.text) for head, entry in zip(heads, entries, strict=True)]
@@ -94,7 +94,7 @@ def markdown(ticket: Mapping[str, Any]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _marked(entry: Entry) -> str:
+def _marked(entry: TicketLine) -> str:
     return f"`{printable(entry.text).replace('`', chr(39))}`" if entry.code else _plain(entry.text)
 
 
@@ -111,7 +111,10 @@ def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
     for number, finding in enumerate(ticket["findings"], 1):
         yield f"Finding {number}: {_short(finding['message'])}", _finding(finding)
     policy = ticket["policy"]
-    yield "NVIDIA's policy", [Entry("", policy["text"]), Entry("", f"Source: {policy['source']}")]
+    yield (
+        "NVIDIA's policy",
+        [TicketLine("", policy["text"]), TicketLine("", f"Source: {policy['source']}")],
+    )
     yield "Timeline", _timeline(ticket)
     yield "Processes that hold the GPUs (a reset needs them free)", _holders(ticket["holders"])
     yield "Files", _files(ticket["files"])
@@ -124,18 +127,18 @@ def _named(subject: str) -> str:
     return f"{about.kind} {about.label}".rstrip()
 
 
-def _head(ticket: Mapping[str, Any]) -> list[Entry]:
+def _head(ticket: Mapping[str, Any]) -> list[TicketLine]:
     report = ticket["report"]
     partly = "" if report["complete"] else "; some facts could not be read"
     entries = [
-        Entry("to do", ticket["todo"]),
-        Entry("then", ticket["proof"]),
-        Entry(
+        TicketLine("to do", ticket["todo"]),
+        TicketLine("then", ticket["proof"]),
+        TicketLine(
             "verdict",
             f"{report['verdict']} (exit code {report['exit_code']}), profile {report['profile']}"
             f"{partly}",
         ),
-        Entry(
+        TicketLine(
             "judged",
             f"{report['started_at'] or 'at an unknown time'}, gpuscan {report['gpuscan_version']}",
         ),
@@ -145,13 +148,13 @@ def _head(ticket: Mapping[str, Any]) -> list[Entry]:
         "drill": "the fault was injected on purpose",
     }
     return [
-        Entry("beware", f"{why}: do not send this ticket")
+        TicketLine("beware", f"{why}: do not send this ticket")
         for key, why in kinds.items()
         if report[key]
     ] + entries
 
 
-def _part(part: Mapping[str, Any]) -> list[Entry]:
+def _part(part: Mapping[str, Any]) -> list[TicketLine]:
     rows = [
         (key, value)
         for key, value in part.items()
@@ -160,7 +163,7 @@ def _part(part: Mapping[str, Any]) -> list[Entry]:
     return [_fact(key, value, WHERE.get(key, "")) for key, value in rows]
 
 
-def _machine(ticket: Mapping[str, Any]) -> list[Entry]:
+def _machine(ticket: Mapping[str, Any]) -> list[TicketLine]:
     machine, driver = ticket["machine"], ticket["driver"]
     rows = [(key, value) for key, value in machine.items() if key != "virtual"]
     entries = [_fact(key, value, CHASSIS if "serial" in key else "") for key, value in rows]
@@ -174,7 +177,7 @@ def _machine(ticket: Mapping[str, Any]) -> list[Entry]:
     )
     if machine["virtual"]:
         entries.append(
-            Entry(
+            TicketLine(
                 "virtual",
                 "yes: these serials are the hypervisor's; its owner knows chassis and power",
             )
@@ -182,37 +185,37 @@ def _machine(ticket: Mapping[str, Any]) -> list[Entry]:
     return entries
 
 
-def _fact(key: str, value: Any, where: str) -> Entry:
+def _fact(key: str, value: Any, where: str) -> TicketLine:
     label = LABELS.get(key, key.replace("_", " "))
     hint = f": {where}" if where else ""
     if value is None:
-        return Entry(label, f"not read{hint}")
+        return TicketLine(label, f"not read{hint}")
     if "serial" in key and str(value).strip().lower() in PLACEHOLDERS:
-        return Entry(label, f'never set ("{value}"){hint}')
-    return Entry(label, _short(str(value)), code=True)
+        return TicketLine(label, f'never set ("{value}"){hint}')
+    return TicketLine(label, _short(str(value)), code=True)
 
 
-def _finding(finding: Mapping[str, Any]) -> list[Entry]:
+def _finding(finding: Mapping[str, Any]) -> list[TicketLine]:
     policy = finding["policy"]
     happened = f"; first logged about {finding['happened_at']}" if finding["happened_at"] else ""
     asked = f"{finding['action']}, {finding['urgency']}; impact: {finding['impact']}"
     entries = [
-        Entry("check", f"{finding['check']} on {_named(finding['subject'])}"),
-        Entry("action", asked),
-        Entry("read at", f"{finding['read_at'] or 'unknown'}{happened}"),
+        TicketLine("check", f"{finding['check']} on {_named(finding['subject'])}"),
+        TicketLine("action", asked),
+        TicketLine("read at", f"{finding['read_at'] or 'unknown'}{happened}"),
     ]
     for word in ("observed", "expected"):
         if finding[word] is not None:
-            entries.append(Entry(word, _short(_value(finding[word])), code=True))
+            entries.append(TicketLine(word, _short(_value(finding[word])), code=True))
     facts = _evidence(finding["evidence"])
-    entries += [Entry("evidence", line, code=True) for line in facts[:MOST_FACTS]]
+    entries += [TicketLine("evidence", line, code=True) for line in facts[:MOST_FACTS]]
     if len(facts) > MOST_FACTS:
         entries.append(
-            Entry("evidence", f"and {len(facts) - MOST_FACTS} more facts: see the report")
+            TicketLine("evidence", f"and {len(facts) - MOST_FACTS} more facts: see the report")
         )
     if policy["text"]:
-        entries.append(Entry("policy", policy["text"]))
-    return entries + ([Entry("source", policy["source"])] if policy["source"] else [])
+        entries.append(TicketLine("policy", policy["text"]))
+    return entries + ([TicketLine("source", policy["source"])] if policy["source"] else [])
 
 
 def _value(value: Any) -> str:
@@ -241,37 +244,37 @@ def _evident(stem: str, value: str, numbers: Sequence[int], keys: Sequence[str])
     )
 
 
-def _timeline(ticket: Mapping[str, Any]) -> list[Entry]:
+def _timeline(ticket: Mapping[str, Any]) -> list[TicketLine]:
     rows = [
-        Entry(row["at"] or "unknown", f"{row['kind']}: {_short(row['text'])}")
+        TicketLine(row["at"] or "unknown", f"{row['kind']}: {_short(row['text'])}")
         for row in ticket["timeline"]
     ]
     last = [
-        Entry("last power cycle", ticket["last_power_cycle"]),
-        Entry("field diagnostic", ticket["field_diagnostic"]),
+        TicketLine("last power cycle", ticket["last_power_cycle"]),
+        TicketLine("field diagnostic", ticket["field_diagnostic"]),
     ]
     return rows + last
 
 
-def _holders(holders: Sequence[Mapping[str, Any]] | None) -> list[Entry]:
+def _holders(holders: Sequence[Mapping[str, Any]] | None) -> list[TicketLine]:
     if holders is None:
-        return [Entry("", "not recorded; on the node, run as root: fuser -v /dev/nvidia*")]
-    return [_holder(row) for row in holders] or [Entry("", "none")]
+        return [TicketLine("", "not recorded; on the node, run as root: fuser -v /dev/nvidia*")]
+    return [_holder(row) for row in holders] or [TicketLine("", "none")]
 
 
-def _holder(row: Mapping[str, Any]) -> Entry:
+def _holder(row: Mapping[str, Any]) -> TicketLine:
     if "error" in row:
-        return Entry("not seen", row["error"])
+        return TicketLine("not seen", row["error"])
     devices = ", ".join(row["files"])
-    return Entry(
+    return TicketLine(
         f"pid {row['pid']}",
         f"{row['name']} of user {row['user']} has {devices} open; to end it: {row['ends_with']}",
     )
 
 
-def _files(files: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    return [Entry(str(number), _file(row)) for number, row in enumerate(files, 1)] or [
-        Entry("", "none")
+def _files(files: Sequence[Mapping[str, Any]]) -> list[TicketLine]:
+    return [TicketLine(str(number), _file(row)) for number, row in enumerate(files, 1)] or [
+        TicketLine("", "none")
     ]
 
 
@@ -284,8 +287,8 @@ def _file(row: Mapping[str, Any]) -> str:
     return f"{row['name']}: {'; '.join(word for word in (row.get('error', ''), made) if word)}"
 
 
-def _other(row: Mapping[str, Any]) -> Entry:
-    return Entry(
+def _other(row: Mapping[str, Any]) -> TicketLine:
+    return TicketLine(
         _named(row["subject"]), f"{_short(row['message'])} ({row['check']}: {row['action']})"
     )
 

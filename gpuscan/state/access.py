@@ -35,7 +35,7 @@ def load_history(
     from gpuscan.state.store import Store
 
     store = Store(options.folder, whose(recording), own=own)
-    store.tell(recording, options.tried, hold=hold)
+    store.add_past(recording, options.tried, hold=hold)
     return store
 
 

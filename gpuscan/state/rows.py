@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gpuscan.engine.blame import Target, blamed
+from gpuscan.engine.blame import Target, find_targets
 from gpuscan.engine.hold import CHECK, summary
 from gpuscan.engine.report import Report
 from gpuscan.model import Held
@@ -48,7 +48,7 @@ def whose(recording: Recording) -> Whose:
 
 
 def fingerprint(recording: Recording) -> str:
-    """Return what tells this recording from another of the same machine and time."""
+    """Return a digest that distinguishes recordings of one machine and time."""
     data = repr(
         [
             recording.meta.made_at,
@@ -59,9 +59,7 @@ def fingerprint(recording: Recording) -> str:
 
 
 def _by_gpu(recording: Recording) -> str:
-    """Name a machine that tells nothing of itself by its first GPU: two such machines must not
-    share a hold.
-    """
+    """Name a machine without ids by its first GPU: two such machines must not share a hold."""
     serials = sorted(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))
     return next(
         (f"card:{serial}" for key in serials if (serial := real(recording.get(key)))),
@@ -119,7 +117,7 @@ def row_of(report: Report, owner: Whose, source: str, fingerprint: str) -> dict[
 def _findings(report: Report) -> Any:
     for result in report.results:
         for finding in result.findings if result.check != CHECK else ():
-            for target in blamed(result, finding, report.parts) or [
+            for target in find_targets(result, finding, report.parts) or [
                 Target("node", None, None, None)
             ]:
                 yield {
@@ -134,9 +132,7 @@ def _findings(report: Report) -> Any:
 
 
 def parts_of(report: Report) -> list[dict[str, Any]]:
-    """Return the parts with a serial of their own: the rest cannot be told from another in the
-    same slot.
-    """
+    """Return the parts with a serial: without one, a part looks like any other in its slot."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for part in report.parts:
         row = _identified(part)

@@ -1,6 +1,4 @@
-"""One run and the state: what it is told of the past before it judges, and what it leaves
-behind.
-"""
+"""One run and the stored state: what is known before the judgement, and what is kept after it."""
 
 import hashlib
 import os
@@ -32,7 +30,7 @@ def proves(report: Report) -> bool:
 
 class Store:
     """The state of one machine in one folder. Whatever keeps it from being read or written is a
-    trouble, told and survived.
+    trouble: it is reported, and the run goes on.
     """
 
     def __init__(self, folder: str, owner: Whose, *, own: bool = True) -> None:
@@ -52,11 +50,10 @@ class Store:
         self.wants_the_sel = False
         self._damaged = False
 
-    # What the run is told.
+    # Before the judgement.
 
-    def tell(self, recording: Recording, tried: Sequence[str], *, hold: bool = True) -> None:
-        """Add the past to a recording as readings, so that whoever judges it again is told the
-        same.
+    def add_past(self, recording: Recording, tried: Sequence[str], *, hold: bool = True) -> None:
+        """Add the past to a recording as readings, so that a later judgement knows the same.
 
         Without *hold* the node is judged as if none stood: `verified` then says what becomes of it.
         """
@@ -108,7 +105,7 @@ class Store:
             self._held = [Held(**reason) for reason in reasons]
         except (StateError, TypeError) as error:
             self.troubles.append(str(error))
-            text = f"what was held is not known ({error}); gpuscan clear --reason begins anew"
+            text = f"what was held is not known ({error}); gpuscan clear --reason starts over"
             return Reading(key, None, Unread(key, "garbled", text), now_s)
         return Reading(key, reasons, None, now_s)
 
@@ -153,7 +150,7 @@ class Store:
             reverse=True,
         )
 
-    # What it leaves behind.
+    # After the judgement.
 
     def begin(self, report: Report, swap: dict[str, Any], reasons: Sequence[Held]) -> None:
         """Store the run that a swap begins with, the swap, and its hold; raises StateError where
@@ -220,8 +217,7 @@ class Store:
             )
 
     def _write_last(self, report: Report, swap: dict[str, Any] | bool | None) -> None:
-        """Write last.json, unless it tells of a later run. What others set or cleared meanwhile
-        holds.
+        """Write last.json, unless a later run wrote it; what others set or cleared stands.
 
         *swap* is the one that begins, False where one ends, None where that stays as it is.
         """

@@ -63,19 +63,21 @@ def compare_recordings(
         known_bad=known_bad,
         expected_parts=expected_parts,
         faults=_faults_before(before, names[0], plan._replace(named=chosen)),
-        faults_left=faults(judging.judged(after, names[1], plan)),
+        faults_left=faults(judging.judge_recording(after, names[1], plan)),
         slots=tuple(chosen.data["gpu"]["slots"] or ()),
         name_of=lambda label: profiles.silkscreen(chosen, label),
     )
     changes = find_changes(first, last, context)
-    report = judging.judged(after, names[1], plan, lambda node: _with_changes(node, first, changes))
+    report = judging.judge_recording(
+        after, names[1], plan, lambda node: _with_changes(node, first, changes)
+    )
     return _describe(report, before, after, names, options, changes)
 
 
 def _faults_before(
     before: Recording | None, name: str, plan: judging.Plan
 ) -> dict[str, tuple[str, ...]]:
-    return {} if before is None else faults(judging.judged(before, name, plan))
+    return {} if before is None else faults(judging.judge_recording(before, name, plan))
 
 
 def _with_changes(node: Node, before: Node | None, changes: tuple[Change, ...]) -> Node:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gpuscan import collectors
 from gpuscan.engine import hold, judging
 from gpuscan.engine.blame import Target
-from gpuscan.engine.judging import Wanted
+from gpuscan.engine.judging import Selection
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.live.machine import ScanOptions, scan_machine
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     format: str
 
 
-def begin(scan: ScanOptions, want: Wanted, history: HistoryOptions, asked: Asked) -> str:
+def begin(scan: ScanOptions, want: Selection, history: HistoryOptions, asked: Asked) -> str:
     """Record the node, save the evidence and hold the node; return the worksheet that says which
     part to pull.
     """
@@ -57,7 +57,7 @@ def begin(scan: ScanOptions, want: Wanted, history: HistoryOptions, asked: Asked
         )
     store = need_store(load_history(recording, history, own=True))
     _refuse_second(store, asked.ticket)
-    report = judging.judged(recording, "", plan)
+    report = judging.judge_recording(recording, "", plan)
     recording.meta = recording.meta._replace(**judging.provenance(recording, plan))
     node = collectors.node(recording)
     chosen, _ = judging.profile_of(recording, node, plan)
@@ -101,9 +101,9 @@ def need_store(store: Store | None) -> Store:
 def _refuse_second(store: Store, ticket: str) -> None:
     under_way = store.swap()
     if under_way and under_way.get("ticket") != ticket:
-        told = f"{under_way.get('ticket')} ({', '.join(under_way.get('parts', ()))})"
+        swap = f"{under_way.get('ticket')} ({', '.join(under_way.get('parts', ()))})"
         raise UsageError(
-            f"a swap is under way, {told}: end it first with gpuscan swap verify, or gpuscan clear"
+            f"a swap is under way, {swap}: end it first with gpuscan swap verify, or gpuscan clear"
             " --reason"
         )
 
@@ -122,7 +122,7 @@ def prove(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOpti
     wish = wish._replace(expected=wish.expected or (swap["parts"] if swap else ()))
     before, name = _before(store, swap)
     if before is None and not wish.expected_parts:
-        return _unproven(judging.judged(recording, "", plan))
+        return _unproven(judging.judge_recording(recording, "", plan))
     report = compare_recordings(before, recording, plan, wish, (name, "this node"))
     report = report._replace(run=report.run._replace(recording=None))
     return report._replace(notes=(*report.notes, *_follow_ups(report, swap)))
@@ -168,21 +168,21 @@ def _unproven(report: Report) -> Report:
 
 
 def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
-    """Say what is left to be done by people, and what this judgement did not do."""
-    passive = report.run.level == LEVELS[0]
-    told = [
-        "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before the"
-        " node takes long jobs"
-    ]
-    told = told if passive else []
+    """Return what people still have to do, and what this judgement did not do."""
+    notes = []
+    if report.run.level == LEVELS[0]:
+        notes.append(
+            "not exercised: nothing was computed on the GPUs; burn them in (--level quick) before"
+            " the node takes long jobs"
+        )
     new = [row for row in report.changes if row.what in ("replaced", "added") and row.expected]
     for row in new:
         old, now = (part.get("serial") or "serial not read" for part in (row.before, row.after))
-        told.append(
+        notes.append(
             f"follow-up: {row.kind} {row.slot}: note {now} in the inventory; {old} goes back"
         )
     if swap and proves(report):
-        told.append(f"swap {swap['ticket']} is proven, and its hold lifted")
+        notes.append(f"swap {swap['ticket']} is proven, and its hold lifted")
     elif swap and (report.exit_code < FAILED or report.run.limited_to):
-        told.append(f"swap {swap['ticket']} is not proven: the node stays held")
-    return told
+        notes.append(f"swap {swap['ticket']} is not proven: the node stays held")
+    return notes

@@ -89,9 +89,9 @@ def find_named(document: Document, failed: Sequence[Finding], name: str) -> Part
 
     Raises UsageError, with near misses, where none or several match.
     """
-    from gpuscan.engine.judging import gpus_named
+    from gpuscan.engine.judging import parse_gpu_names
 
-    wanted = gpus_named(name)[0].lower()
+    wanted = parse_gpu_names(name)[0].lower()
     parts = _all_parts(document, failed)
     for finding in failed:
         owner = find_owner(document, finding)

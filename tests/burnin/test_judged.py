@@ -63,14 +63,14 @@ def failed(told: Report, check: str = "corruption") -> dict[str, Result]:
     return {result.subject.partition(":")[2]: result for result in found}
 
 
-def blamed(told: Report) -> list[str]:
+def find_targets(told: Report) -> list[str]:
     return [target.subject for target in told.targets]
 
 
 def test_a_bad_gpu_is_replaced_though_every_other_gpu_gets_wrong_words_from_it() -> None:
     """Its pairs show on all eight GPUs: that is no cause that they share."""
     told = report(trial("SXM3", "memory", **TWICE), *pairs("SXM3", **TWICE))
-    assert (told.exit_code, blamed(told)) == (41, ["gpu:SXM3"])
+    assert (told.exit_code, find_targets(told)) == (41, ["gpu:SXM3"])
     assert len(failed(told)) == 1 + 14
     assert not [finding for result in told.results for finding in result.findings if finding.shared]
 
@@ -106,7 +106,7 @@ def test_wrong_in_two_tests_is_wrong_twice(first: BurnTest, second: BurnTest, co
 
 def test_the_gpu_in_all_pairs_that_fail_is_blamed() -> None:
     told = report(*pairs("SXM3", **TWICE))
-    assert (told.exit_code, blamed(told)) == (40, ["gpu:SXM3"])
+    assert (told.exit_code, find_targets(told)) == (40, ["gpu:SXM3"])
     assert all(
         "SXM3 is in all 14 pairs that fail like this" in result.findings[0].message
         for result in failed(told).values()
@@ -115,22 +115,22 @@ def test_the_gpu_in_all_pairs_that_fail_is_blamed() -> None:
 
 def test_of_one_pair_both_ends_are_blamed_and_of_many_those_that_stand_out() -> None:
     one = report(trial("SXM3", "peer", to="SXM4", **TWICE), trial("SXM4", "peer", to="SXM3"))
-    assert (one.exit_code, sorted(blamed(one))) == (40, ["gpu:SXM3", "gpu:SXM4"])
+    assert (one.exit_code, sorted(find_targets(one))) == (40, ["gpu:SXM3", "gpu:SXM4"])
     both = report(*pairs("SXM3", "SXM4", **TWICE))
-    assert sorted(blamed(both)) == ["gpu:SXM3", "gpu:SXM4"]
+    assert sorted(find_targets(both)) == ["gpu:SXM3", "gpu:SXM4"]
 
 
 def test_slow_pairs_blame_the_gpu_that_they_have_in_common() -> None:
     slow: dict[str, Any] = {"rates": (Rate("peer_one_way_gbps", 200.0, (), 392.0),)}
     told = report(*pairs("SXM3", **slow))
-    assert (told.exit_code, blamed(told)) == (20, ["gpu:SXM3"])
+    assert (told.exit_code, find_targets(told)) == (20, ["gpu:SXM3"])
     median = judged_facts(
         EIGHT._replace(tests=tuple(pairs("SXM3", **slow))),
         "h200-8x",
         ("burnin.peer_one_way_gbps=null",),
     )
     assert len(failed(median, "node_median")) == 14
-    assert blamed(median) == ["gpu:SXM3"]
+    assert find_targets(median) == ["gpu:SXM3"]
 
 
 def test_the_product_of_half_of_the_gpus_is_no_reason_to_replace_them() -> None:
@@ -172,7 +172,7 @@ def test_a_collective_blames_the_node() -> None:
     told = report(
         burn_test("node", "nccl", operations=9, what="words", first_mismatches=(), **TWICE)
     )
-    assert (told.exit_code, blamed(told)) == (40, [])
+    assert (told.exit_code, find_targets(told)) == (40, [])
 
 
 @pytest.mark.parametrize(

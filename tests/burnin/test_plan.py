@@ -13,7 +13,7 @@ from gpuscan.burnin.checkpoint import EarlierWork
 from gpuscan.burnin.exercise import announce, limit_deadline
 from gpuscan.burnin.plan import BurnInPlan, make_plan
 from gpuscan.burnin.request import BurnInOptions
-from gpuscan.live.supervisor import Options
+from gpuscan.live.supervisor import ReadOptions
 from gpuscan.model.outcome import Status
 from gpuscan.recording import Recording, load, patch
 
@@ -40,7 +40,7 @@ def test_a_good_node_is_done_before_the_deadline(name: str, level: str, duration
     assert plan.rounds_s >= duration_s
     assert plan.expected_s >= plan.rounds_s, "rounds are whole"
     assert level != "long" or duration_s or plan.expected_s < 5700, "90 minutes are announced"
-    assert Options(deadline_s=plan.deadline_s).reading_s() > plan.expected_s + (
+    assert ReadOptions(deadline_s=plan.deadline_s).reading_s() > plan.expected_s + (
         one_s if plan.rounds_s else 0
     )
 

@@ -53,8 +53,8 @@ def folder(tmp_path: Path) -> Path:
     """A folder with the files that the documents name."""
     (tmp_path / "site.yaml").write_text("extends: h100-8x\n", "utf-8")
     save(open_recording("demo"), str(tmp_path / "node.json.gz"))
-    report = judging.judged(
-        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Wanted())
+    report = judging.judge_recording(
+        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Selection())
     )
     (tmp_path / "report.json").write_text(renderers.find("json")([report], verbosity=0), "utf-8")
     (tmp_path / "evidence").mkdir()
@@ -188,8 +188,8 @@ def test_the_check_shown_can_fail(folder: Path) -> None:
 
 def test_the_output_that_operators_are_shown_is_real() -> None:
     (block,) = re.findall(r"^```\n(.*?)^```$", PAGES["operators.md"], re.MULTILINE | re.DOTALL)
-    report = judging.judged(
-        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Wanted())
+    report = judging.judge_recording(
+        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Selection())
     )
     assert block in renderers.find("text")([report], verbosity=0)
 

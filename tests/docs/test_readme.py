@@ -18,8 +18,8 @@ def without_counts(text: str) -> str:
 
 
 def test_the_output_shown_is_the_real_one() -> None:
-    report = judging.judged(
-        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Wanted())
+    report = judging.judge_recording(
+        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Selection())
     )
     real = renderers.find("text")([report], verbosity=0)
     assert f"```\n{without_counts(real)}```" in without_counts(README)

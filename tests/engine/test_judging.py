@@ -35,12 +35,14 @@ def saved(folder: Path, recording: Recording, **meta: Any) -> str:
 
 
 def provenance(recording: Recording, *settings: str, profile: str = judging.AUTO) -> dict[str, Any]:
-    return judging.provenance(recording, judging.prepare(judging.Wanted(profile, settings)))
+    return judging.provenance(recording, judging.prepare(judging.Selection(profile, settings)))
 
 
 def anew(recording: Recording, *settings: str) -> Report:
     """The report as a command that names no profile makes it."""
-    return judging.judged(recording, "", judging.prepare(judging.Wanted(judging.AUTO, settings)))
+    return judging.judge_recording(
+        recording, "", judging.prepare(judging.Selection(judging.AUTO, settings))
+    )
 
 
 def report(file: str, call: Call, *words: str) -> tuple[int, dict[str, Any]]:

@@ -75,7 +75,7 @@ def failed(found: Report, check: str) -> list[Result]:
     ]
 
 
-def blamed(found: Report) -> set[str]:
+def find_targets(found: Report) -> set[str]:
     return {target.subject for target in found.targets}
 
 
@@ -94,7 +94,7 @@ def test_one_gpu_that_all_have_in_common(
 ) -> None:
     found = report(made, bad)
     rows = failed(found, check)
-    assert blamed(found) == {f"gpu:{culprit}"}
+    assert find_targets(found) == {f"gpu:{culprit}"}
     assert {row.address for row in rows} == {GPUS[culprit]}
     assert all(f.culprits == (culprit,) and not f.shared for row in rows for f in row.findings)
     assert all(
@@ -107,7 +107,7 @@ def test_one_gpu_that_all_have_in_common(
 @pytest.mark.parametrize(("made", "check"), FAULTS)
 def test_of_two_bad_gpus_each_is_blamed_for_its_own(made: Any, check: str) -> None:
     found = report(made, lambda gpu, to: bool({"SXM5", "SXM2"} & {gpu, to}))
-    assert blamed(found) == {"gpu:SXM2", "gpu:SXM5"}
+    assert find_targets(found) == {"gpu:SXM2", "gpu:SXM5"}
     assert any(
         "SXM2 is in 14 of the 26 pairs" in f.message
         for row in failed(found, check)
@@ -129,7 +129,7 @@ def test_where_nothing_tells_the_ends_apart_both_are_named(
     made: Any, check: str, bad: Bad, gpus: Sequence[str], culprits: set[str]
 ) -> None:
     found = report(made, bad, gpus)
-    assert blamed(found) == culprits
+    assert find_targets(found) == culprits
     assert not any(
         "pairs that fail like this" in f.message
         for row in failed(found, check)

@@ -30,7 +30,7 @@ from gpuscan.importers.registry import IMPORTERS
 from gpuscan.model import Gpu, is_unread
 from gpuscan.recording import packed, save
 
-PLAN = judging.prepare(judging.Wanted())
+PLAN = judging.prepare(judging.Selection())
 PUBLIC, CAPTURES = SHARED / "public", SHARED / "captures"
 
 REPAIRED = """\
@@ -99,8 +99,8 @@ def text(tmp_path: Path, words: str, name: str = "pasted.txt") -> Path:
 
 
 def report(file: Path, **want: object) -> Report:
-    plan = judging.prepare(judging.Wanted(**want)) if want else PLAN  # type: ignore[arg-type]
-    return judging.judged(open_recording(str(file)), str(file), plan)
+    plan = judging.prepare(judging.Selection(**want)) if want else PLAN  # type: ignore[arg-type]
+    return judging.judge_recording(open_recording(str(file)), str(file), plan)
 
 
 def found(of: Report) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from gpuscan.live.child import fork_reader
 from gpuscan.live.host import MOST_BYTES, HostReader
 from gpuscan.live.process import end_what_is_left
 from gpuscan.live.reader import Places
-from gpuscan.live.supervisor import Options, ReadSupervisor
+from gpuscan.live.supervisor import ReadOptions, ReadSupervisor
 
 
 def answer(key: str, **places: Any) -> tuple[Any, tuple[str, str, int | None] | None]:
@@ -62,7 +62,7 @@ def test_a_killed_reader_takes_its_command_along() -> None:
     """Killed early, since the deadline is near: the command must not go on alone."""
     seconds = "1061.5"
     guard = ReadSupervisor(
-        {"host": fork_reader("host")}, Options(deadline_s=2.0), lambda key, seconds: None
+        {"host": fork_reader("host")}, ReadOptions(deadline_s=2.0), lambda key, seconds: None
     )
     try:
         (reading,) = guard.read([f"run:sleep {seconds}"])

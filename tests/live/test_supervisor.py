@@ -31,7 +31,7 @@ from machine import (
 from gpuscan.live.child import fork_reader
 from gpuscan.live.limits import Limits
 from gpuscan.live.process import end_what_is_left
-from gpuscan.live.supervisor import Options, ReadSupervisor
+from gpuscan.live.supervisor import ReadOptions, ReadSupervisor
 from gpuscan.recording import load
 
 pytestmark = pytest.mark.system
@@ -390,7 +390,7 @@ def test_a_plan_and_an_answer_larger_than_the_pipes(tmp_path: Path) -> None:
     keys = [f"file:/proc/{'a' * 40}/{number}" for number in range(5000)]
     guard = ReadSupervisor(
         {"host": fork_reader("host")},
-        Options(str(tmp_path), limits=Limits(host_s=ENOUGH_S)),
+        ReadOptions(str(tmp_path), limits=Limits(host_s=ENOUGH_S)),
         lambda key, seconds: None,
     )
     try:

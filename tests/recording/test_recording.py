@@ -442,11 +442,11 @@ def test_recordings_match_their_schema(name: str) -> None:
 
 def documents(name: str) -> list[dict[str, Any]]:
     plans = [
-        judging.prepare(judging.Wanted(profile))
+        judging.prepare(judging.Selection(profile))
         for profile in ("auto", "h200-1x", "default", "h100-8x")
     ]
     return [
-        json.loads(json_.render([judging.judged(ALL[name], name, plan)], verbosity=0))
+        json.loads(json_.render([judging.judge_recording(ALL[name], name, plan)], verbosity=0))
         for plan in plans
     ]
 

@@ -37,7 +37,7 @@ WORKED = RunInfo(profile=ProfileInfo("p"), gpuscan_version="1", duration_s=1234.
 
 
 def report(recording: Recording, name: str = "file.json.gz", profile: str = "auto") -> Report:
-    return judging.judged(recording, name, judging.prepare(judging.Wanted(profile)))
+    return judging.judge_recording(recording, name, judging.prepare(judging.Selection(profile)))
 
 
 @cache

@@ -81,8 +81,8 @@ def toys() -> tuple[suite.Check, ...]:
 def report_on(node: str) -> Report:
     """The toys' report on a node."""
     recording, profile = NODES[node]
-    plan = judging.prepare(judging.Wanted(profile=profile))
-    return judging.judged(base(recording), recording, plan._replace(checks=toys()))
+    plan = judging.prepare(judging.Selection(profile=profile))
+    return judging.judge_recording(base(recording), recording, plan._replace(checks=toys()))
 
 
 def renderer(name: str) -> Callable[..., str]:

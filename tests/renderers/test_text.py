@@ -29,8 +29,8 @@ HOSTILE = (
 
 
 def report(recording: Recording | str, profile: str = "auto") -> Report:
-    plan = judging.prepare(judging.Wanted(profile))
-    return judging.judged(
+    plan = judging.prepare(judging.Selection(profile))
+    return judging.judge_recording(
         open_recording(recording) if isinstance(recording, str) else recording, "file.json.gz", plan
     )
 

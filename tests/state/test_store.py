@@ -375,7 +375,7 @@ def test_an_older_replay_does_not_become_the_last_verdict(call: Call, tmp_path: 
 def test_the_past_goes_with_the_recording(tmp_path: Path) -> None:
     recording = later(open_recording("demo-broken"), 0)
     store = Store(str(tmp_path), whose(recording), own=False)
-    store.tell(recording, ["reboot"])
+    store.add_past(recording, ["reboot"])
     assert recording.get("history:tried") == [
         {"work": "reboot", "at_s": recording.meta.made_at, "source": "--tried"}
     ]

@@ -136,7 +136,7 @@ def told(name: str) -> Report:
 
 @cache
 def _plan(profile: str, settings: tuple[str, ...]) -> judging.Plan:
-    return judging.prepare(judging.Wanted(profile=profile, settings=settings))
+    return judging.prepare(judging.Selection(profile=profile, settings=settings))
 
 
 def of(story: Mapping[str, Any], **wish: Any) -> Report:

@@ -70,7 +70,7 @@ def test_every_check_on_changes_has_its_source() -> None:
 
 
 def test_a_scan_by_itself_has_no_word_on_swaps() -> None:
-    report = judging.judged(base("h100-8x-ib"), "", judging.prepare(judging.Wanted()))
+    report = judging.judge_recording(base("h100-8x-ib"), "", judging.prepare(judging.Selection()))
     assert report.changes == ()
     assert not {result.check for result in report.results} & COMPARING
     assert '"changes"' not in renderers.find("json")([report], verbosity=0)
@@ -342,7 +342,7 @@ def listing(folder: Path, text: str, name: str = "list.yaml") -> str:
 def alone(after: Mapping[str, Any], wish: comparing.SwapOptions) -> Report:
     recording = recorded("h100-8x-ib", after, later=True)
     return comparing.compare_recordings(
-        None, recording, judging.prepare(judging.Wanted()), wish, ("", "after.json.gz")
+        None, recording, judging.prepare(judging.Selection()), wish, ("", "after.json.gz")
     )
 
 
@@ -645,7 +645,11 @@ def test_the_demo_beside_itself() -> None:
     demo = open_recording("demo")
     later = Recording(demo.meta._replace(made_at=(demo.meta.made_at or 0.0) + 60), demo.scope, demo)
     report = comparing.compare_recordings(
-        demo, later, judging.prepare(judging.Wanted()), comparing.SwapOptions(), ("demo", "later")
+        demo,
+        later,
+        judging.prepare(judging.Selection()),
+        comparing.SwapOptions(),
+        ("demo", "later"),
     )
     assert (report.exit_code, findings(report)) == (0, {})
     assert "\nChanged: nothing\n" in renderers.find("text")([report], verbosity=0), (
@@ -654,7 +658,7 @@ def test_the_demo_beside_itself() -> None:
     broken = comparing.compare_recordings(
         demo,
         open_recording("demo-broken"),
-        judging.prepare(judging.Wanted()),
+        judging.prepare(judging.Selection()),
         comparing.SwapOptions(),
         ("demo", "later"),
     )

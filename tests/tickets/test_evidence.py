@@ -71,7 +71,7 @@ def place(tmp_path: Path) -> Path:
 
 def broken() -> tuple[Recording, Report]:
     recording = open_recording("demo-broken")
-    return recording, judging.judged(recording, "", judging.prepare(judging.Wanted()))
+    return recording, judging.judge_recording(recording, "", judging.prepare(judging.Selection()))
 
 
 def only_folder(place: Path) -> Path:

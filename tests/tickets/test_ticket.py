@@ -36,7 +36,9 @@ def document_of(recording: Recording) -> dict[str, Any]:
         json.loads(
             json.dumps(
                 document(
-                    judging.judged(recording, "node.json.gz", judging.prepare(judging.Wanted()))
+                    judging.judge_recording(
+                        recording, "node.json.gz", judging.prepare(judging.Selection())
+                    )
                 )
             )
         )
@@ -59,9 +61,11 @@ def fault(name: str) -> dict[str, Any]:
     """The report on a planted fault, by the profile that its recording names or matches."""
     row = FAULTS[name]
     recording = patch(base(row["base"]), row.get("set", {}), row.get("log", ()))
-    wanted = judging.Wanted(profile=row.get("profile", "auto"), settings=row.get("settings", ()))
+    wanted = judging.Selection(profile=row.get("profile", "auto"), settings=row.get("settings", ()))
     return dict(
-        json.loads(json.dumps(document(judging.judged(recording, "", judging.prepare(wanted)))))
+        json.loads(
+            json.dumps(document(judging.judge_recording(recording, "", judging.prepare(wanted))))
+        )
     )
 
 

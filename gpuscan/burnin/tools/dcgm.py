@@ -30,7 +30,7 @@ ABORTED = 47  # the code beside a skip that came in the middle of the test
 NO_ENGINE = "unable to connect to host engine"
 
 
-class Outcome(NamedTuple):
+class DcgmOutcome(NamedTuple):
     """What a test said of one entity: as in BurnTest."""
 
     ended: Any
@@ -118,7 +118,7 @@ def _safely(output: Output, test: Any, serials: dict[str, str]) -> list[BurnTest
 
 def _test(output: Output, test: dict[str, Any], serials: dict[str, str]) -> list[BurnTest]:
     name = str(test["name"])
-    found: dict[tuple[str, str], Outcome] = {}
+    found: dict[tuple[str, str], DcgmOutcome] = {}
     for result in test.get("results") or ():
         said = _outcome(output, result)
         for entity in _entities(result):
@@ -140,7 +140,7 @@ def _test(output: Output, test: dict[str, Any], serials: dict[str, str]) -> list
 
 
 def _record(
-    output: Output, name: str, entity: tuple[str, str], said: Outcome, serials: dict[str, str]
+    output: Output, name: str, entity: tuple[str, str], said: DcgmOutcome, serials: dict[str, str]
 ) -> BurnTest:
     group, id_ = entity
     gpu = _gpu(output, id_, serials) if group == "GPU" else None
@@ -174,7 +174,7 @@ def _entities(result: dict[str, Any]) -> list[tuple[str, str]]:
     return [("GPU", id_.strip()) for id_ in str(told).split(",") if id_.strip()] or [("", "")]
 
 
-def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
+def _outcome(output: Output, result: dict[str, Any]) -> DcgmOutcome:
     status = str(result.get("status", "")).strip().lower()
     told = result.get("warnings") or []
     warnings = [told] if isinstance(told, str) else list(told)
@@ -185,20 +185,20 @@ def _outcome(output: Output, result: dict[str, Any]) -> Outcome:
     ]
     text = "; ".join(filter(None, [*map(_named, codes), *map(str, words)]))
     if status in SKIPS and ABORTED in codes:
-        return Outcome(output.unread("garbled", f"DCGM broke it off: {text}"))
+        return DcgmOutcome(output.unread("garbled", f"DCGM broke it off: {text}"))
     if status in SKIPS:
         info = result.get("info") or "without a reason"
         reason = text or (info if isinstance(info, str) else "; ".join(map(str, info)))
-        return Outcome(output.unread("not-recorded", f"DCGM left it out: {reason}"))
+        return DcgmOutcome(output.unread("not-recorded", f"DCGM left it out: {reason}"))
     ended: Any = next((ended for ended, known in ENDS.items() if status in known), None)
     if ended is None:
-        return Outcome(
+        return DcgmOutcome(
             output.unread("garbled", f"DCGM's status {status!r} says nothing"), brief(text)
         )
     if ended == Ending.RAN and codes:
         ended = Ending.WARNED
     text = text or (f"DCGM says no more than {result['status']}" if ended != Ending.RAN else "")
-    return Outcome(
+    return DcgmOutcome(
         ended,
         brief(text),
         max((_action(code) for code in codes), key=lambda each: each.rank).value if codes else "",
@@ -222,7 +222,7 @@ def _action(code: Any) -> Action:
 RAN, SKIPPED, WARNED, GARBLED, FAILED = range(5)
 
 
-def _weight(said: Outcome) -> int:
+def _weight(said: DcgmOutcome) -> int:
     if is_unread(said.ended):
         return GARBLED if said.ended.kind == "garbled" else SKIPPED
     return {Ending.RAN: RAN, Ending.WARNED: WARNED, Ending.FAILED: FAILED}[said.ended]

@@ -32,7 +32,7 @@ PEERS_BOTH = (
 LOCAL = "device_local_copy"
 
 
-class Cell(NamedTuple):
+class MatrixCell(NamedTuple):
     """A rate in GB/s, and whose: GPU, or GPUs of row and column."""
 
     gbps: float
@@ -162,7 +162,7 @@ def _rate(
         ]
         pairs = zip(_cells(case, names), _cells(other[0], names), strict=True) if other else ()
         cells, label = (
-            [Cell(one.gbps + two.gbps, one.whose) for one, two in pairs],
+            [MatrixCell(one.gbps + two.gbps, one.whose) for one, two in pairs],
             "pcie_both_added_gbps",
         )
         if not other:
@@ -182,7 +182,7 @@ def _rate(
     return rate(output, label, [cell.gbps for cell in cells]), least.whose
 
 
-def _cells(case: dict[str, Any], names: list[str]) -> list[Cell]:
+def _cells(case: dict[str, Any], names: list[str]) -> list[MatrixCell]:
     """Return the numbers of a table: one row, a column a GPU, or (the last of them) a square of
     pairs without its diagonal.
     """
@@ -190,7 +190,7 @@ def _cells(case: dict[str, Any], names: list[str]) -> list[Cell]:
     columns = len(rows[-1])
     if len(rows) == 1:
         return [
-            Cell(number(value), _name(names, at))
+            MatrixCell(number(value), _name(names, at))
             for at, value in enumerate(rows[0])
             if value != "N/A"
         ]
@@ -198,7 +198,7 @@ def _cells(case: dict[str, Any], names: list[str]) -> list[Cell]:
     if len(square) != columns or any(len(row) != columns for row in square):
         raise ValueError("its table is neither a row nor a square")
     return [
-        Cell(number(value), f"{_name(names, row)} and {_name(names, column)}")
+        MatrixCell(number(value), f"{_name(names, row)} and {_name(names, column)}")
         for row, values in enumerate(square)
         for column, value in enumerate(values)
         if row != column and value != "N/A"

@@ -61,7 +61,7 @@ class Noted(NamedTuple):
     variables: dict[str, str]
 
 
-class Shape(NamedTuple):
+class CollectiveShape(NamedTuple):
     """A collective's sizes in words: the whole, and each GPU's part of it."""
 
     words: int
@@ -140,7 +140,7 @@ def _measured(
     log_from = os.fstat(noted.log).st_size
     grain = 128 * len(gpus)  # the kernels over words want a multiple of 16, each part too
     words = (int(float(options.get("mib", 1024)) * (1 << 20)) // 8) // grain * grain
-    shape = Shape(words, words // len(gpus))
+    shape = CollectiveShape(words, words // len(gpus))
     with _ranks(nccl, gpus, shape) as ranks:
         proof = _prove(ranks, shape)
         rates, operations = {}, 0
@@ -181,7 +181,7 @@ def _measured(
 
 
 @contextmanager
-def _ranks(nccl: Any, gpus: Sequence[CudaGpu], shape: Shape) -> Iterator[list[Rank]]:
+def _ranks(nccl: Any, gpus: Sequence[CudaGpu], shape: CollectiveShape) -> Iterator[list[Rank]]:
     """Make a communicator of all GPUs, and their buffers; both are given back."""
     comms = (ctypes.c_void_p * len(gpus))()
     numbers = (ctypes.c_int * len(gpus))(*(int(gpu.device) for gpu in gpus))
@@ -210,7 +210,7 @@ def _ranks(nccl: Any, gpus: Sequence[CudaGpu], shape: Shape) -> Iterator[list[Ra
         rank.gpu.release(rank.send, rank.receive, rank.want)
 
 
-def _prove(ranks: Sequence[Rank], shape: Shape) -> Proof:
+def _prove(ranks: Sequence[Rank], shape: CollectiveShape) -> Proof:
     """Prove the comparison on every GPU, in the buffer that it will read."""
     proofs = []
     for rank in ranks:
@@ -224,7 +224,7 @@ def _prove(ranks: Sequence[Rank], shape: Shape) -> Proof:
     return combine_proofs(proofs)
 
 
-def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:
+def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: CollectiveShape) -> int:
     """Send random numbers, compare what comes with what each GPU makes of the same ones by
     itself; return how many words.
     """
@@ -239,7 +239,7 @@ def _checked(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> int:
     return came * len(ranks)
 
 
-def _prepare(op: str, rank: Rank, number: int, ranks: int, shape: Shape) -> None:
+def _prepare(op: str, rank: Rank, number: int, ranks: int, shape: CollectiveShape) -> None:
     """Fill what a GPU sends, and what it should get; what it receives is overwritten.
 
     Of sums every GPU gives numbers of its own, so that carries go through all bits: the first
@@ -275,7 +275,7 @@ def _sum(rank: Rank, target: int, numbers: Sequence[int], words: int, offset: in
             )
 
 
-def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
+def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: CollectiveShape) -> None:
     """Start a collective on every GPU's stream."""
     _checked_call(nccl, "ncclGroupStart")
     try:
@@ -286,7 +286,7 @@ def _start(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
     _checked_call(nccl, "ncclGroupEnd")
 
 
-def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
+def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: CollectiveShape) -> None:
     for rank in ranks:
         send, receive, stream = (
             ctypes.c_void_p(int(place)) for place in (rank.send, rank.receive, rank.gpu.stream)
@@ -305,7 +305,12 @@ def _all_ranks(nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape) -> None:
 
 
 def _busbw_gbps(
-    nccl: Any, op: str, ranks: Sequence[Rank], shape: Shape, seconds: float, events: EventWriter
+    nccl: Any,
+    op: str,
+    ranks: Sequence[Rank],
+    shape: CollectiveShape,
+    seconds: float,
+    events: EventWriter,
 ) -> float:
     """Return the median bus bandwidth, as nccl-tests counts it: the whole's bytes a second times
     what a link carries of them.
