@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuscan.engine.blame import Target
 from gpuscan.engine.conclude import Circumstance, Conclusion, conclude
-from gpuscan.model.kernel import Incident
+from gpuscan.model.host import Host
+from gpuscan.model.kernel import Driver, Incident
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
 from gpuscan.model.report_rows import BlindSpot, ChangeRow, Measurement, ReportPart, RunInfo
@@ -19,8 +20,8 @@ class ReportFields(NamedTuple):
     """
 
     run: RunInfo
-    host: dict[str, Any]
-    software: dict[str, Any]
+    host: Host
+    software: Driver
     parts: tuple[ReportPart, ...]
     results: tuple[Result, ...]
     blind_spots: tuple[BlindSpot, ...] = ()

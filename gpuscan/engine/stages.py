@@ -16,7 +16,7 @@ from gpuscan.engine.explain import explain_echoes
 from gpuscan.engine.hold import apply_holds, hold_after
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.report import Report
-from gpuscan.engine.reported import parts_of, plain
+from gpuscan.engine.reported import parts_of
 from gpuscan.engine.shared import mark_shared_cause
 from gpuscan.engine.slots import blame_slot
 from gpuscan.model import read_or
@@ -45,8 +45,8 @@ def judge(case: Case) -> Report:
         results = stage(case, results)
     return Report(
         run=case.run,
-        host=plain(case.node.host),
-        software=plain(case.node.driver),
+        host=case.node.host,
+        software=case.node.driver,
         parts=parts_of(case.node),
         results=results,
         blind_spots=find_blind_spots(results),

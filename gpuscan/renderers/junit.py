@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import junit_xml
 
 from gpuscan.engine.report import Report
+from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 from gpuscan.model.report_rows import Measurement
 
@@ -66,7 +67,7 @@ def _document(reports: Sequence[Report], *, full: bool) -> str:
 
 
 def _host(report: Report) -> str:
-    return clean(str(report.host.get("hostname") or report.run.recording or "localhost"))
+    return clean(str(read_or(report.host.hostname, "") or report.run.recording or "localhost"))
 
 
 def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
@@ -143,8 +144,8 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
     yield "level", report.run.level
     yield "gpuscan_version", report.run.gpuscan_version
     for name, value in (
-        ("boot_id", report.host.get("boot_id")),
-        ("driver", report.software.get("module_version")),
+        ("boot_id", read_or(report.host.boot_id, "")),
+        ("driver", read_or(report.software.module_version, "")),
     ):
         if value:
             yield name, value

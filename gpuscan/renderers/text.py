@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuscan.engine.blame import IDENTITY, Target
 from gpuscan.engine.report import Report
+from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
 from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
@@ -61,8 +62,8 @@ def _one_line(report: Report, *, named: bool) -> Line:
 
 def _head(report: Report) -> Iterator[Line]:
     version = report.run.gpuscan_version
-    node = report.host.get("hostname") or report.run.recording or "this node"
-    module = report.software.get("module_version")
+    node = read_or(report.host.hostname, "") or report.run.recording or "this node"
+    module = read_or(report.software.module_version, "")
     driver = f", driver {module}" if module else ""
     yield Line(f"gpuscan {version}  {node}: {_models(report)}{driver}")
     yield from map(indented, report.notes)

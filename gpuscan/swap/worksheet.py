@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from gpuscan import profile
 from gpuscan.engine.report import Report
-from gpuscan.model import Node, Seen, is_unread
+from gpuscan.engine.reported import plain
+from gpuscan.model import Node, Seen, is_unread, read_or
 from gpuscan.swap.expect import PART, Expectation, find_part
 from gpuscan.swap.parts import SwapPart, list_parts
 from gpuscan.text import printable
@@ -113,14 +114,15 @@ def render_worksheet(
     if format_ == "json":
         document = {
             "ticket": ticket,
-            "host": report.host,
+            "host": plain(report.host),
             "parts": [part._asdict() for part in parts],
             "evidence": evidence,
             "next": NEXT,
         }
         return json.dumps(document, indent=1) + "\n"
-    host = report.host.get("hostname") or "this node"
-    chassis = report.host.get("chassis_serial") or report.host.get("serial") or "not read"
+    host = read_or(report.host.hostname, "") or "this node"
+    serials = (report.host.chassis_serial, report.host.serial)
+    chassis = next((serial for serial in serials if read_or(serial, "")), "not read")
     lines = [f"Swap {ticket} on {host}, chassis serial {chassis}: pull"]
     for part in parts:
         lines += _lines_of(part)

@@ -14,6 +14,7 @@ from gpuscan.durations import format_utc
 from gpuscan.engine.report import Report
 from gpuscan.errors import UsageError
 from gpuscan.files import write_atomically
+from gpuscan.model import read_or
 from gpuscan.recording import Recording, save
 from gpuscan.renderers.json_ import document
 from gpuscan.tickets.parts import failures
@@ -71,7 +72,7 @@ def collect(
 def _name(report: Report) -> str:
     started = report.run.started_at
     at = re.sub(r"[-:]", "", started) if started else time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    host = re.sub(r"[^A-Za-z0-9._-]", "_", str(report.host.get("hostname") or "")).lstrip(".")
+    host = re.sub(r"[^A-Za-z0-9._-]", "_", read_or(report.host.hostname, "")).lstrip(".")
     return f"{host[:64] or 'unknown-host'}-{at}"
 
 

@@ -593,8 +593,8 @@ def test_the_report_names_the_parts_and_an_unread_identity_is_null(tmp_path: Pat
         hca_part_number="MCX7",
         node_guid="1:2:3:4",
     )
-    assert (report.host["hostname"], report.host["product"]) == ("n1", None)
-    assert report.software["module_version"] == "580.159.04"
+    assert (report.host.hostname, report.host.product) == ("n1", unread)
+    assert report.software.module_version == "580.159.04"
 
 
 def test_the_same_case_gives_the_same_report(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from gpuscan.cli.output import OutputOptions, write_reports
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.importers.load import open_recording
-from gpuscan.model import Unread
+from gpuscan.model import Unread, read_or
 from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Result, Status
 from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.subject import Subject
@@ -168,7 +168,7 @@ def test_properties_are_all_that_the_full_flavour_adds(kind: str) -> None:
 def test_a_suite_a_host_with_what_identifies_the_run() -> None:
     root = tree(*reports("many"))
     assert [one.get("hostname") for one in root] == [
-        one.host["hostname"] or "file.json.gz" for one in reports("many")
+        read_or(one.host.hostname, "") or "file.json.gz" for one in reports("many")
     ]
     (eight,) = reports("eight GPUs")
     one = suite(eight)
@@ -177,8 +177,8 @@ def test_a_suite_a_host_with_what_identifies_the_run() -> None:
     told = {row.get("name"): row.get("value") for row in one.iterfind("properties/property")}
     wanted = {
         "profile": "h100-8x",
-        "boot_id": eight.host["boot_id"],
-        "driver": eight.software["module_version"],
+        "boot_id": eight.host.boot_id,
+        "driver": eight.software.module_version,
     }
     assert wanted.items() <= told.items()
     assert (told["exit_code"], told["verdict"]) == (str(eight.exit_code), eight.verdict)

@@ -184,7 +184,8 @@ def test_the_head_names_host_gpus_and_driver() -> None:
         ReportedGpu("gpu", f"SXM{n}", "", name=name, device_id=device)
         for n, (name, device) in models
     )
-    one = one._replace(parts=gpus, host={"hostname": "n1"}, software={"module_version": "580.1"})
+    host, driver = one.host._replace(hostname="n1"), one.software._replace(module_version="580.1")
+    one = one._replace(parts=gpus, host=host, software=driver)
     assert said(one).splitlines()[0] == "gpuscan 9.9  n1: 2 x H200, 1 x 10de:2, driver 580.1"
 
 

@@ -16,7 +16,7 @@ from gpuscan.engine.report import Report
 from gpuscan.engine.stages import judge
 from gpuscan.engine.suite import Check
 from gpuscan.importers.load import open_recording
-from gpuscan.model import Fact, Node, Unread, is_unread
+from gpuscan.model import Driver, Fact, Host, Node, Unread, is_unread
 from gpuscan.model.outcome import Action, Finding, Result, Status
 from gpuscan.model.report_rows import RunInfo
 from gpuscan.model.subject import NODE, parse_subject
@@ -81,7 +81,10 @@ def plain(status: Status, check: str = "a.b") -> Result:
 
 def report_of(*results: Result, **changes: Any) -> Report:
     """Return a report that holds *results*."""
-    return Report(RunInfo(), {}, {}, (), results)._replace(**changes)
+    unread: Any = lost()
+    host = Host(**dict.fromkeys(Host._fields, unread))
+    driver = Driver(**dict.fromkeys(Driver._fields, unread))
+    return Report(RunInfo(), host, driver, (), results)._replace(**changes)
 
 
 def was_read(fact: Fact[T]) -> T:

@@ -266,7 +266,7 @@ def test_two_within_a_second_have_two_folders(tool: Tool, place: Path) -> None:
 
 def test_a_host_s_name_cannot_lead_elsewhere(place: Path) -> None:
     recording, report = broken()
-    report = report._replace(host={**report.host, "hostname": "../../etc/x y"})
+    report = report._replace(host=report.host._replace(hostname="../../etc/x y"))
     assert Path(evidence.collect(recording, report, str(place), bug_report_s=0)).parent == place
 
 
