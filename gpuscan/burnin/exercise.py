@@ -52,7 +52,7 @@ def run_burnin(
     complain(announce(plan, earlier))
     if earlier.spent_s:
         done, began = _format_minutes(earlier.spent_s), format_moment(earlier.began_at)
-        resumed = f"its first {done} were done in a call that began {began}"
+        resumed = f"its first {done} ran in a call begun {began}"
         recording.meta = recording.meta._replace(resumed=resumed)
     job = BurnInJob(plan, recording, earlier, options.checkpoint, identity)
     request = Request(scan.root, scan.driver_root, plan.deadline_s, load=partial(run_job, job))

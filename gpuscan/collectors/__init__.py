@@ -69,7 +69,7 @@ def _on_engine(recording: Recording) -> list[str]:
 def _resumed(recording: Recording) -> list[str]:
     """Return where a burn-in resumed: results from before a repair describe another state."""
     resumed = recording.meta.resumed
-    return [f"the burn-in went on from a checkpoint: {resumed}"] if isinstance(resumed, str) else []
+    return [f"the burn-in resumed from a checkpoint: {resumed}"] if isinstance(resumed, str) else []
 
 
 def node(recording: Recording) -> Node:

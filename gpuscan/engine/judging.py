@@ -182,16 +182,12 @@ def _circumstances(recording: Recording, node: Node) -> frozenset[Circumstance]:
 def _on_history(node: Node, file: str) -> list[str]:
     """Note where nothing is known of the past: a fault that came back then looks new."""
     if is_unread(node.past):
-        return (
-            []
-            if file or node.past.kind != "not-recorded"
-            else ["no history is asked: a fault that is back looks like a new one"]
-        )
-    return (
-        []
-        if node.past.runs
-        else ["this is the first run that is stored: a fault that is back looks like a new one"]
-    )
+        if file or node.past.kind != "not-recorded":
+            return []
+        return ["no history was read: a recurring fault looks like a new one"]
+    if node.past.runs:
+        return []
+    return ["this is the first stored run: a recurring fault looks like a new one"]
 
 
 def _run_info(recording: Recording, file: str, want: Selection, basis: ProfileInfo) -> RunInfo:
@@ -282,7 +278,7 @@ def _restrict(node: Node, chosen: profile.Profile, plan: Plan) -> tuple[Node, pr
     return (
         node,
         chosen._replace(data=data),
-        f"{len(read_or(node.gpus, ()))} of {total} GPUs are judged (--gpus)",
+        f"{len(read_or(node.gpus, ()))} of {total} GPUs judged (--gpus)",
     )
 
 
