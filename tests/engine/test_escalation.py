@@ -128,7 +128,7 @@ def test_the_sel_proves_a_power_cycle(node: Node) -> None:
 def test_without_history_what_is_declared_counts(node: Node) -> None:
     code, report = node.judged(missing(node.base), "--tried", "power-cycle")
     assert (code, action(report, "inventory.gpu_count")[0]) == (40, "inspect")
-    assert any("first run" in note for note in report["notes"])
+    assert any("first stored run" in note for note in report["notes"])
 
 
 def test_with_history_a_fault_that_nobody_saw_before_is_new(node: Node) -> None:
