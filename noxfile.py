@@ -132,7 +132,7 @@ def package(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Print the ratios of the design's section 10, all measured in this run."""
     session.install("-e", ".[test]")
-    session.run("python", "tests/bench.py", *session.posargs)
+    session.run("python", "tests/bench.py", *session.posargs, env={"PYTHONPATH": "tests/support"})
 
 
 @nox.session

@@ -57,9 +57,12 @@ def _run(one: Check, case: Case, silent: Mapping[str, Root]) -> list[Result]:
 def _silent_parts(results: list[Result], needs: frozenset[str], case: Case) -> dict[str, Root]:
     """Return, by address, the parts that a needed check reported, with its first result."""
     silent: dict[str, Root] = {}
+    if not needs:
+        return silent
     for one in results:
-        reported = one.check in needs and is_wrong(one, case) and (one.findings or one.unread)
-        if one.address and reported:
+        if one.check not in needs or not one.address:
+            continue
+        if is_wrong(one, case) and (one.findings or one.unread):
             silent.setdefault(one.address, Root(one.check, one.about))
     return silent
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import translate
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuscan.model import READING_KINDS, Unread
@@ -10,6 +11,11 @@ from gpuscan.recording.meta import Meta, parse_meta
 
 # stands in a list or record of values for one that an imported text does not contain
 NOT_RECORDED = "not recorded"
+
+
+@lru_cache(maxsize=64)  # many recordings share one scope, and compiling it takes a millisecond
+def _compile_scope(scope: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, scope)) or "(?!)")
 
 
 class Reading(NamedTuple):
@@ -85,5 +91,5 @@ class Recording:
     def covers(self, key: str) -> bool:
         """Return whether *key* lies within what this recording set out to read."""
         if self._covered is None:
-            self._covered = re.compile("|".join(map(translate, self.scope)) or "(?!)")
+            self._covered = _compile_scope(self.scope)
         return self._covered.match(key) is not None
