@@ -108,6 +108,8 @@ class Compared:
 class Counter:
     total: int
     growth: int
+    seconds: float
+    per_s: float
 
 class Disk:
     label: str

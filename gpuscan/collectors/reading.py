@@ -1,7 +1,8 @@
 """How a fact is made of a reading: parsed, or `Unread` with the reason."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from gpuscan.model import Counter, Fact, Unread, is_unread
@@ -53,17 +54,33 @@ def counter(
     newest = take(recording, key, parse, since)
     if is_unread(newest):
         return newest
-    earlier: list[Fact[int]] = [
+    readings = recording.all(key)
+    samples: list[Fact[int]] = [
         parsed(key, reading.value, parse) if reading.error is None else reading.error
-        for reading in recording.all(key)[:-1]
+        for reading in readings[:-1]
     ]
-    if not earlier:
-        return Counter(newest, Unread(key, "not-recorded", "read once: no growth can be seen"))
-    for sample in earlier:
+    if not samples:
+        once = Unread(key, "not-recorded", "read once: no growth can be seen")
+        return Counter(newest, once, 0.0, once)
+    totals = [*(sample for sample in samples if not is_unread(sample)), newest]
+    for sample in samples:
         if is_unread(sample):
-            return Counter(newest, sample)
-    read = [sample for sample in earlier if not is_unread(sample)]
-    return Counter(newest, join(read[0], newest))
+            return Counter(newest, sample, 0.0, sample)
+    times_s = [reading.at_s for reading in readings]
+    seconds = max(times_s[-1] - times_s[0], 0.0)
+    return Counter(newest, join(totals[0], newest), seconds, _rate(key, totals, times_s))
+
+
+def _rate(key: str, totals: Sequence[int], times_s: Sequence[float]) -> Fact[float]:
+    """Return the steepest growth a second between two readings in a row."""
+    steps = [
+        (growth(*total), later - earlier)
+        for total, (earlier, later) in zip(pairwise(totals), pairwise(times_s), strict=True)
+    ]
+    grown = [step for step in steps if step[0]]
+    if any(seconds <= 0 for _, seconds in grown):
+        return Unread(key, "not-recorded", "the time between its readings is not known")
+    return max((more / seconds for more, seconds in grown), default=0.0)
 
 
 def driver_branch(recording: Recording) -> int:
