@@ -64,7 +64,7 @@ def _incidents(
     from gpuscan.incidents.diagnose import Situation, find_incidents
     from gpuscan.kernellog.events import read_events
 
-    situation = Situation(gpus, driver_branch(recording), _booted_s(recording))
+    situation = Situation(gpus, driver_branch(recording), booted_s(recording))
     diagnosed = find_incidents(read_events(records), situation)
     labels = {gpu.address: gpu.label for gpu in read_or(gpus, ())}
     for incident in diagnosed:
@@ -74,7 +74,7 @@ def _incidents(
     return diagnosed
 
 
-def _booted_s(recording: Recording) -> float:
+def booted_s(recording: Recording) -> float:
     """Return when the machine was booted (Unix time), 0 if that is not known."""
     made_at, uptime = recording.meta.made_at, recording.get("file:/proc/uptime")
     if not isinstance(made_at, (int, float)) or not isinstance(uptime, str) or not uptime.split():

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from gpuscan.collectors.log import booted_s
 from gpuscan.collectors.reading import Sources, count, parsed, take
 from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.model.past import Boot, Fault, Held, Past, Seen, Tried
@@ -51,7 +52,18 @@ def facts(recording: Recording, sources: Sources) -> Any:
     if lack is not None:
         return lack
     at_s = recording.meta.made_at or 0.0
-    return Past(at_s, runs, **{**lists, "tried": (*lists["tried"], *_power_cycles(recording))})
+    since_boot = {"booted_s": booted_s(recording)}
+    return Past(at_s, runs, **{**lists, "tried": works(recording), **since_boot})
+
+
+def works(recording: Recording) -> tuple[Tried, ...]:
+    """Return the work on the node that was declared or that the BMC logged; none is known where
+    no archive was asked.
+    """
+    declared: Any = ()
+    if KEYS["tried"] in recording:
+        declared = take(recording, KEYS["tried"], partial(_rows, Tried))
+    return (*read_or(declared, ()), *_power_cycles(recording))
 
 
 def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
@@ -86,4 +98,5 @@ def _sel_rows(value: Any) -> Iterator[Tried]:
                 stamp = time.strptime(f"{fields[1]} {fields[2].split()[0]}", "%m/%d/%Y %H:%M:%S")
             except (ValueError, IndexError):
                 continue  # "Pre-Init": the BMC did not know the time
-            yield Tried("power-cycle", float(calendar.timegm(stamp)), "SEL")
+            at_s = float(calendar.timegm(stamp))
+            yield Tried("power-cycle", at_s, "SEL", at_s)

@@ -41,7 +41,8 @@ def escalate(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
     boot_id = read_or(case.node.host.boot_id, "")
 
     def raise_action(result: Result, finding: Finding) -> Finding:
-        return _raised(result, finding, checks[result.check], past, parts, boot_id)
+        seen_s = _last_seen(result, case.node, past)
+        return _raised(result, finding, checks[result.check], past, parts, boot_id, seen_s)
 
     return tuple(_change_failures(result, raise_action) for result in results)
 
@@ -74,7 +75,13 @@ def _fact(one: Check, result: Result, node: Node, name: str) -> Any:
 
 
 def _raised(
-    result: Result, finding: Finding, one: Check, past: Past, parts: Parts, boot_id: str
+    result: Result,
+    finding: Finding,
+    one: Check,
+    past: Past,
+    parts: Parts,
+    boot_id: str,
+    seen_s: float,
 ) -> Finding:
     ladder, window_days = _ladder(result, finding, one)
     earlier = [
@@ -85,7 +92,7 @@ def _raised(
     steps: list[tuple[Action, Fault | None, str]] = [
         (_next(ladder, Action(fault.action)), fault, work)
         for fault in earlier
-        if (work := _done(fault, past, boot_id))
+        if (work := _done(fault, past, boot_id, seen_s))
     ]
     if not past.runs:  # what was there before is unknown: declared work counts
         declared = [tried for tried in past.tried if finding.action in WORK.get(tried.work, ())]
@@ -134,15 +141,28 @@ def _is_back(fault: Fault, result: Result, finding: Finding, since_s: float, par
     )
 
 
-def _done(fault: Fault, past: Past, boot_id: str) -> str:
-    """Return what has carried out a fault's action since, in words, or nothing. A newer boot
-    proves no more than a reboot.
+def _last_seen(result: Result, node: Node, past: Past) -> float:
+    """Return when what a result reports was last seen (Unix time): what was logged, by its last
+    line; everything else, and a line without a time, now.
+    """
+    for incident in read_or(node.incidents, ()) if result.about.kind == "incident" else ():
+        if incident.label == result.about.label and not is_unread(incident.last_s):
+            return past.booted_s + incident.last_s if past.booted_s else past.at_s
+    return past.at_s
+
+
+def _done(fault: Fault, past: Past, boot_id: str, seen_s: float) -> str:
+    """Return what has carried out a fault's action before it was seen again, in words, or nothing.
+
+    A newer boot proves no more than a reboot.
     """
     action = Action(fault.action)
     works = [
         tried
         for tried in past.tried
-        if tried.at_s >= fault.at_s and action in WORK.get(tried.work, ())
+        if fault.at_s <= tried.at_s
+        and tried.after_s < seen_s  # a line that is older than the work is no return
+        and action in WORK.get(tried.work, ())
     ]
     if works:
         return f"the {works[-1].work}{' that the BMC logged' if works[-1].source == 'SEL' else ''}"

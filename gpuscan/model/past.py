@@ -24,11 +24,15 @@ class Fault(NamedTuple):
 class Tried(NamedTuple):
     """Work on the node, declared by a user or seen in the BMC's event log: reset, reboot,
     power-cycle, reseat or replace.
+
+    It was done between *after_s*, the run before its declaration, and *at_s*: what was logged by
+    *after_s* is older than the work, what was logged later may be its return. 0.0: not known.
     """
 
     work: str
     at_s: float
     source: str
+    after_s: float = 0.0
 
 
 class Boot(NamedTuple):
@@ -74,7 +78,7 @@ class Held(NamedTuple):
 
 class Past(NamedTuple):
     """What the archive had on this machine when the scan began at *at_s*; *runs* counts earlier
-    ones.
+    ones. *booted_s* is the Unix time of this boot, 0.0 if that is not known.
     """
 
     at_s: float
@@ -84,3 +88,4 @@ class Past(NamedTuple):
     boots: tuple[Boot, ...]
     parts: tuple[Seen, ...]
     held: tuple[Held, ...]
+    booted_s: float = 0.0

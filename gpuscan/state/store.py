@@ -65,9 +65,9 @@ class Store:
         self.wants_the_sel = any(
             fault["action"] == Action.POWER_CYCLE.value for fault in rows["faults"]
         )
-        rows["tried"] += [{"work": work, "at_s": now_s, "source": "--tried"} for work in tried]
-        for name, value in rows.items():
-            recording.add(Reading(past.KEYS[name], value, None, now_s))
+        rows["tried"] += [_declared(work, now_s, rows["runs_at"]) for work in tried]
+        for name in NOTHING:
+            recording.add(Reading(past.KEYS[name], rows[name], None, now_s))
         held = self._hold_reading(now_s)
         recording.add(held if hold or held.error is not None else held._replace(value=[]))
         if past.SCOPE not in recording.scope:
@@ -93,10 +93,11 @@ class Store:
 
     def _past(self) -> dict[str, Any]:
         try:
-            return _past_of(self._archive, self.owner) if self._archive else dict(NOTHING)
+            if self._archive:
+                return _past_of(self._archive, self.owner)
         except StateError as error:
             self.troubles.append(str(error))
-            return dict(NOTHING)
+        return {**NOTHING, "tried": [], "runs_at": []}
 
     def _hold_reading(self, now_s: float) -> Reading:
         key = past.KEYS["held"]
@@ -276,15 +277,21 @@ def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
     tried = [
         event for event in archive.events(owner.key, "tried") if since_s <= event["at"] < owner.at_s
     ]
+    runs_at = [run["at"] for run in archive.verdicts(owner.key, since_s, owner.at_s)]
     return {
         "runs": archive.count_runs(owner.key, owner.at_s),
+        "runs_at": runs_at,
         "faults": archive.faults(owner.key, since_s, owner.at_s),
-        "tried": [
-            {"work": event["text"], "at_s": event["at"], "source": "--tried"} for event in tried
-        ],
+        "tried": [_declared(event["text"], event["at"], runs_at) for event in tried],
         "boots": archive.boots(owner.key, since_s, owner.at_s),
         "parts": archive.parts(owner.key, owner.at_s),
     }
+
+
+def _declared(work: str, at_s: float, runs_at: Sequence[float]) -> dict[str, Any]:
+    """Return declared work as the recording holds it: it was done since the run before."""
+    after_s = max((run_s for run_s in runs_at if run_s < at_s), default=0.0)
+    return {"work": work, "at_s": at_s, "source": "--tried", "after_s": after_s}
 
 
 def _held_in(found: dict[str, Any]) -> list[Held]:

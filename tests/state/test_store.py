@@ -376,9 +376,8 @@ def test_the_past_goes_with_the_recording(tmp_path: Path) -> None:
     recording = later(open_recording("demo-broken"), 0)
     store = Store(str(tmp_path), whose(recording), own=False)
     store.add_past(recording, ["reboot"])
-    assert recording.get("history:tried") == [
-        {"work": "reboot", "at_s": recording.meta.made_at, "source": "--tried"}
-    ]
+    declared = {"work": "reboot", "at_s": recording.meta.made_at, "source": "--tried"}
+    assert recording.get("history:tried") == [{**declared, "after_s": 0.0}]
     assert recording.get("history:runs") == 0
     file = file_of(recording, tmp_path, "with-past.gz")
     assert load(file).get("history:hold") == []
