@@ -1,6 +1,6 @@
 """Clocks: only idleness and the power limit may lower them."""
 
-from gpuscan import Action, Gpu, check, warn
+from gpuscan import Action, Gpu, check, fail, warn
 
 SOURCE = "NVML clocks event reasons: idle, software power cap and display do not indicate a fault"
 
@@ -25,18 +25,37 @@ def test_caps(gpu: Gpu) -> None:
 
 
 @check(
-    action=Action.INVESTIGATE,
+    action=Action.INSPECT,
     needs=("driver.gpu_access", "thermal.hardware_slowdown", "thermal.power_brake"),
-    source=SOURCE,
+    source=f"{SOURCE}; hardware slowdown halves the clock or worse: power or heat",
     impact="performance",
-    jobs=True,
     aliases=["clocks.no_unexplained_slowdown"],
 )
 def test_unexplained_slowdown(gpu: Gpu) -> None:
-    """No hardware slowdown is active without a stated reason."""
+    """No hardware slowdown is active without a stated reason.
+
+    It flashes while the P-state changes, so that one sample alone only warns.
+    """
     reasons = gpu.clock_reasons
-    if reasons.hw_slowdown and not (reasons.hw_thermal or reasons.power_brake):
-        warn(
-            "hardware slowdown is active, but neither heat nor the power brake explains it",
+    lone = reasons.hw_slowdown and not (reasons.hw_thermal or reasons.power_brake)
+    if lone and reasons.samples > 1:
+        within = f" within {reasons.seconds:.2g} s" if reasons.seconds else ""
+        fail(
+            f"hardware slowdown is active in all {reasons.samples} samples{within}, but neither "
+            "heat nor the power brake explains it: check power supply and cooling",
             observed="hw_slowdown",
+        )
+    elif lone:
+        warn(
+            "hardware slowdown is active in the only sample, but neither heat nor the power brake "
+            "explains it",
+            action=Action.INVESTIGATE,
+            observed="hw_slowdown",
+        )
+    elif reasons.flashed:
+        warn(
+            "a hardware slowdown shows in some samples, but not in all: it may be a change of the "
+            "P-state",
+            action=Action.MONITOR,
+            observed="flash",
         )

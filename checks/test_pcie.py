@@ -1,8 +1,12 @@
 """PCIe: the GPU's link to the host has its full width and generation, and no errors."""
 
-from gpuscan import Action, Gpu, Profile, check, fail, warn
+from math import ceil
+
+from gpuscan import Action, Gpu, Profile, check, exceeds, fail, per_minute, warn
 
 BUSY_PERCENT = 90
+# DCGM's health watch: replays a minute and lane that are still normal, by PCIe generation
+REPLAYS_A_LANE = {1: 0.15, 2: 0.3, 3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
 
 
 @check(
@@ -130,11 +134,26 @@ def test_link_generation(gpu: Gpu, profile: Profile) -> None:
     aliases=["pcie.no_replays_are_added"],
 )
 def test_replays(gpu: Gpu) -> None:
-    """No PCIe replay was counted during the scan."""
-    grown = gpu.pcie.replays.growth
-    if grown > 0:
+    """No PCIe replay was counted during the scan.
+
+    More than DCGM allows in a minute fails; fewer only warn, as a scan is too short for a rate.
+    """
+    grown, seconds = gpu.pcie.replays.growth, gpu.pcie.replays.seconds
+    if grown <= 0:
+        return
+    lane = REPLAYS_A_LANE.get(gpu.pcie.generation, REPLAYS_A_LANE[max(REPLAYS_A_LANE)])
+    most = ceil(gpu.pcie.width * lane)
+    rate = per_minute(grown, seconds)
+    if exceeds(grown, seconds, most, 60):
+        fail(
+            f"PCIe replays: {rate}, and {most} a minute are normal: the link is losing packets",
+            observed=grown,
+            expected=f"<={most} a minute",
+        )
+    else:
         warn(
-            f"PCIe replays during the scan: {grown}; the link is losing packets",
+            f"PCIe replays during the scan: {rate}; the link is losing packets, but the scan is "
+            f"too short to compare with {most} a minute",
             observed=grown,
             expected=0,
         )

@@ -12,15 +12,17 @@ SOURCE = (
     needs="driver.gpu_access",
     source=SOURCE,
     impact="performance",
-    jobs=True,
     aliases=["thermal.no_hardware_slowdown"],
 )
 def test_hardware_slowdown(gpu: Gpu) -> None:
-    """No hardware thermal slowdown is active."""
+    """No hardware thermal slowdown is active.
+
+    It is the GPU's own protection, not what a job may cause: it fails under load, too.
+    """
     if gpu.clock_reasons.hw_thermal:
         fail(
-            f"hardware thermal slowdown is active{_temperature(gpu)}: check airflow, heat sink and "
-            "cold plate",
+            f"hardware thermal slowdown is active{_temperature(gpu)}{_seen(gpu)}: check airflow, "
+            "heat sink and cold plate",
             observed="hw_thermal",
         )
 
@@ -30,14 +32,14 @@ def test_hardware_slowdown(gpu: Gpu) -> None:
     needs="driver.gpu_access",
     source=SOURCE,
     impact="performance",
-    jobs=True,
     aliases=["thermal.no_power_brake"],
 )
 def test_power_brake(gpu: Gpu) -> None:
     """The server's power brake is not active."""
     if gpu.clock_reasons.power_brake:
         fail(
-            "the power brake is active: check power supplies, power cabling and the rack's limit",
+            f"the power brake is active{_seen(gpu)}: check power supplies, power cabling and the "
+            "rack's limit",
             observed="power_brake",
         )
 
@@ -47,7 +49,6 @@ def test_power_brake(gpu: Gpu) -> None:
     needs=("driver.gpu_access", "thermal.hardware_slowdown"),
     source=SOURCE,
     impact="performance",
-    jobs=True,
     aliases=["thermal.core_is_below_its_limit"],
 )
 def test_core_temperature(gpu: Gpu) -> None:
@@ -66,7 +67,6 @@ def test_core_temperature(gpu: Gpu) -> None:
     needs="driver.gpu_access",
     source=SOURCE,
     impact="correctness",
-    jobs=True,
     aliases=["thermal.memory_is_below_its_limit"],
 )
 def test_memory_temperature(gpu: Gpu) -> None:
@@ -119,6 +119,15 @@ def test_software_slowdown(gpu: Gpu) -> None:
             f"software thermal slowdown is active{_temperature(gpu)}: check room and airflow",
             observed="sw_thermal",
         )
+
+
+def _seen(gpu: Gpu) -> str:
+    """Return ` (in 3 samples within 1.1 s)`, or nothing if it was sampled once."""
+    reasons = gpu.clock_reasons
+    if reasons.samples < 2:
+        return ""
+    within = f" within {reasons.seconds:.2g} s" if reasons.seconds else ""
+    return f" (in {reasons.samples} samples{within})"
 
 
 def _temperature(gpu: Gpu) -> str:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from gpuscan.engine.lens import odd, read
     from gpuscan.engine.suite import check, fail, warn
     from gpuscan.model.outcome import Action
+    from gpuscan.model.rate import exceeds, per_minute
     from gpuscan.views import BurnTest, Change, Gpu, Incident, Node, Port, Profile, Rate, Service
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "Rate",
     "Service",
     "check",
+    "exceeds",
     "fail",
     "odd",
+    "per_minute",
     "read",
     "warn",
 ]
@@ -40,8 +43,10 @@ _HOME = {
     "Rate": "gpuscan.model",
     "Service": "gpuscan.model",
     "check": "gpuscan.engine.suite",
+    "exceeds": "gpuscan.model.rate",
     "fail": "gpuscan.engine.suite",
     "odd": "gpuscan.engine.lens",
+    "per_minute": "gpuscan.model.rate",
     "read": "gpuscan.engine.lens",
     "warn": "gpuscan.engine.suite",
 }

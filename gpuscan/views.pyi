@@ -97,6 +97,9 @@ class ClockReasons:
     sw_thermal: bool
     hw_thermal: bool
     power_brake: bool
+    flashed: bool
+    samples: int
+    seconds: float
 
 class Compared:
     label: str
@@ -351,6 +354,7 @@ class Past:
     boots: tuple[Boot, ...]
     parts: tuple[Seen, ...]
     held: tuple[Held, ...]
+    booted_s: float
 
 class Pcie:
     width: int
@@ -454,3 +458,4 @@ class Tried:
     work: str
     at_s: float
     source: str
+    after_s: float

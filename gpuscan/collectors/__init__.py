@@ -36,6 +36,13 @@ def again(known: Recording) -> list[str]:
     return [key for area in (fabric, gpu) for key in area.again(known)]
 
 
+def doubtful(known: Recording) -> list[str]:
+    """Return the keys to sample once more some time later, as the first samples were too close
+    together to judge what they show.
+    """
+    return gpu.doubtful(known)
+
+
 def after_load(known: Recording) -> list[str]:
     """Return what is read again after a burn-in: the kernel log and the GPUs' lasting facts."""
     return [key for key in log.scope() if key in known] + gpu.after_load(known)

@@ -6,7 +6,7 @@ from typing import Any
 from gpuscan.collectors import bus, gpu_facts
 from gpuscan.collectors.kernel import UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
-from gpuscan.collectors.reading import Sources, count, names, take, text
+from gpuscan.collectors.reading import Sources, count, names, samples, take, text
 from gpuscan.model import Driver, Fact, Gpu, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, handle, handle_by_index
@@ -68,6 +68,27 @@ def again(known: Recording) -> list[str]:
     return [
         ask.key(address) for address in _addresses(known) for ask in gpu_facts.EVERY if ask.twice
     ]
+
+
+def doubtful(known: Recording) -> list[str]:
+    """Return what two samples close together leave open: a hardware slowdown that both show, which
+    may be a change of the P-state, and counters that grew, of which the rate is not known.
+    """
+    return [
+        ask.key(address)
+        for address in _addresses(known)
+        for ask in gpu_facts.EVERY
+        if ask.twice and _is_doubtful(known, address, ask)
+    ]
+
+
+def _is_doubtful(known: Recording, address: str, ask: gpu_facts.Query) -> bool:
+    read = samples(known, ask.key(address), ask.parse)
+    if len(read) < 2 or any(is_unread(sample) for sample in read):
+        return False
+    if ask is gpu_facts.CLOCKS:
+        return all(sample & gpu_facts.HARDWARE for sample in read)
+    return bool(read[-1] != read[0])
 
 
 def after_load(known: Recording) -> list[str]:

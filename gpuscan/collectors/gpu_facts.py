@@ -6,10 +6,21 @@ gpuscan/model/gpu.py, then run tests/support/generate.py.
 """
 
 from collections.abc import Callable
+from functools import reduce
+from operator import and_, or_
 from typing import Any, NamedTuple
 
 from gpuscan.collectors import gpu_parsers as parse
-from gpuscan.collectors.reading import count, counter, flag, offered, take, text
+from gpuscan.collectors.reading import (
+    count,
+    counter,
+    flag,
+    offered,
+    samples,
+    seconds_between,
+    take,
+    text,
+)
 from gpuscan.model import (
     Aer,
     ClockReasons,
@@ -180,6 +191,15 @@ CLOCKS = Query(
     twice=True,
     momentary=True,
 )
+REASONS = {  # NVML clocks event reasons, by their name in ClockReasons
+    "application_clocks": 0x2,
+    "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal": 0x20,
+    "hw_thermal": 0x40,
+    "power_brake": 0x80,
+}
+HARDWARE = 0x8 | 0x40 | 0x80
 OFFERED = (  # only in imported texts; no scan reads these
     Query("busy_percent", "nvmlDeviceGetUtilizationRates", lambda value: count(value["gpu"])),
     Query("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
@@ -247,20 +267,21 @@ def _link(recording: Recording, address: str, number: int) -> NvLink:
 
 
 def _clock_reasons(recording: Recording, address: str) -> Fact[ClockReasons]:
-    """Return the reasons that both samples show: one that flashes while the P-state changes does
-    not count.
+    """Return the reasons that all samples show. One that flashes while the P-state changes is in
+    *flashed* if it is a hardware slowdown, else nowhere.
     """
-    bits = counter(
-        recording,
-        CLOCKS.key(address),
-        CLOCKS.parse,
-        CLOCKS.since,
-        join=lambda first, last: first & last,
+    key = CLOCKS.key(address)
+    newest: Fact[int] = take(recording, key, CLOCKS.parse, CLOCKS.since)
+    if is_unread(newest):
+        return newest
+    seen = samples(recording, key, CLOCKS.parse)
+    for sample in seen:
+        if is_unread(sample):
+            return sample
+    steady, ever = reduce(and_, seen), reduce(or_, seen)
+    return ClockReasons(
+        **{reason: bool(steady & bit) for reason, bit in REASONS.items()},
+        flashed=bool(ever & ~steady & HARDWARE),
+        samples=len(seen),
+        seconds=seconds_between(recording, key),
     )
-    if is_unread(bits):
-        return bits
-    read_once = is_unread(bits.growth) and bits.growth.kind == "not-recorded"
-    reasons: Fact[int] = bits.total if read_once else bits.growth
-    if is_unread(reasons):
-        return reasons
-    return ClockReasons(*(bool(reasons & bit) for bit in (0x2, 0x8, 0x10, 0x20, 0x40, 0x80)))

@@ -46,29 +46,38 @@ def counter(
     key: str,
     parse: Callable[[Any], Any],
     since: int = 0,
-    join: Callable[[int, int], int] = growth,
 ) -> Fact[Counter]:
-    """Return a `Counter` of the readings of *key*: the newest total, and *join* of the first and
-    the last. The growth of a counter that was read once is `not-recorded`.
+    """Return a `Counter` of the readings of *key*: the newest total, and its growth since the first
+    one. The growth of a counter that was read once is `not-recorded`.
     """
     newest = take(recording, key, parse, since)
     if is_unread(newest):
         return newest
-    readings = recording.all(key)
-    samples: list[Fact[int]] = [
-        parsed(key, reading.value, parse) if reading.error is None else reading.error
-        for reading in readings[:-1]
-    ]
-    if not samples:
+    earlier = samples(recording, key, parse)[:-1]
+    if not earlier:
         once = Unread(key, "not-recorded", "read once: no growth can be seen")
         return Counter(newest, once, 0.0, once)
-    totals = [*(sample for sample in samples if not is_unread(sample)), newest]
-    for sample in samples:
+    totals = [*(sample for sample in earlier if not is_unread(sample)), newest]
+    for sample in earlier:
         if is_unread(sample):
             return Counter(newest, sample, 0.0, sample)
-    times_s = [reading.at_s for reading in readings]
-    seconds = max(times_s[-1] - times_s[0], 0.0)
-    return Counter(newest, join(totals[0], newest), seconds, _rate(key, totals, times_s))
+    times_s = [reading.at_s for reading in recording.all(key)]
+    seconds = seconds_between(recording, key)
+    return Counter(newest, growth(totals[0], newest), seconds, _rate(key, totals, times_s))
+
+
+def samples(recording: Recording, key: str, parse: Callable[[Any], Any]) -> list[Any]:
+    """Return every reading of *key*, parsed, in time order."""
+    return [
+        parsed(key, reading.value, parse) if reading.error is None else reading.error
+        for reading in recording.all(key)
+    ]
+
+
+def seconds_between(recording: Recording, key: str) -> float:
+    """Return the seconds between the first and the last reading of *key*, 0 if not known."""
+    times_s = [reading.at_s for reading in recording.all(key)]
+    return max(times_s[-1] - times_s[0], 0.0) if len(times_s) > 1 else 0.0
 
 
 def _rate(key: str, totals: Sequence[int], times_s: Sequence[float]) -> Fact[float]:

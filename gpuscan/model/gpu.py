@@ -129,7 +129,11 @@ class NvLink(NamedTuple):
 
 
 class ClockReasons(NamedTuple):
-    """Reasons for lower clocks (NVML clocks event reasons); True only if all samples show it."""
+    """Reasons for lower clocks (NVML clocks event reasons); True only if all samples show it.
+
+    *flashed* says that some samples, but not all, show a hardware slowdown of whatever cause.
+    *samples* were taken within *seconds* (0 if not known).
+    """
 
     application_clocks: Fact[bool]
     hw_slowdown: Fact[bool]
@@ -137,6 +141,9 @@ class ClockReasons(NamedTuple):
     sw_thermal: Fact[bool]
     hw_thermal: Fact[bool]
     power_brake: Fact[bool]
+    flashed: bool
+    samples: int
+    seconds: float
 
 
 class Throttled(NamedTuple):
