@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 
 from gpuscan.kernellog import hostlines, merging, tails
 from gpuscan.kernellog.event import Event
+from gpuscan.kernellog.media import Media
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
+from gpuscan.kernellog.reports import join_reports
 from gpuscan.pci import PCI, pci_address
 
 ADDRESS = re.compile(PCI)
@@ -39,9 +41,18 @@ def read_events(records: Iterable[Record]) -> Iterator[Event]:
     What the driver reports in several lines, and copies of one line that were logged twice, are one
     event.
     """
-    joined = merging.join_notices(records)
-    pairs = ((event, record.transport) for record in joined for event in parse_events(record))
-    return merging.drop_copies(merging.merge_sxid_lines(pairs))
+    joined = join_reports(merging.join_notices(records))
+    return merging.drop_copies(merging.merge_sxid_lines(_events_of(joined)))
+
+
+def _events_of(records: Iterable[Record]) -> Iterator[merging.Pair]:
+    """Yield each record's events with its transport."""
+    media = Media()
+    for record in records:
+        if record.kernel:
+            media.note(record)
+        for event in parse_events(record):
+            yield media.judge(event), record.transport
 
 
 def parse_events(record: Record) -> list[Event]:

@@ -12,6 +12,7 @@ from gpuscan.kernellog.events import parse_events, read_events
 from gpuscan.kernellog.lines import LONGEST, is_gap, parse_lines, parse_numbered_lines
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
+from gpuscan.kernellog.reports import FRAME
 
 MOST_LINES = 200_000
 MOST_ALIKE = 1000  # lines of one event on one part: so many of the first and of the last are kept
@@ -125,13 +126,7 @@ class LineSelector:
             return
         if gap and len(self.gaps) < MOST_ALIKE:
             self.gaps.append(record.line)
-        events = parse_events(record)
-        if events:
-            name = f"{events[0].entry} {events[0].address} {events[0].part}"
-        elif gap:
-            name = "gap"
-        else:
-            name = "NVRM" if record.message.startswith("NVRM:") else OTHER
+        name = _name(record, gap=gap)
         if self.count >= MOST_LINES and name not in self.alike:
             self.left_out += len(own)
             return
@@ -147,6 +142,20 @@ class LineSelector:
         self.alike = {name: rows for name, rows in self.alike.items() if rows.first or rows.last}
         self.count = sum(len(rows.first) + len(rows.last) for rows in self.alike.values())
         self.gaps = [gap for gap in self.gaps if gap >= line]
+
+
+def _name(record: Record, *, gap: bool) -> str:
+    """Return what a record's lines are alike in: its event and part, or its kind."""
+    events = parse_events(record)
+    if events:
+        return f"{events[0].entry} {events[0].address} {events[0].part}"
+    if gap:
+        return "gap"
+    if FRAME.search(record.message):
+        return "frame"
+    if record.message.startswith(("sd ", "scsi ", "usb ")):
+        return "media"
+    return "NVRM" if record.message.startswith("NVRM:") else OTHER
 
 
 def is_of_kernel(record: Record) -> bool:

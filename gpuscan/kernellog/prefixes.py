@@ -60,6 +60,7 @@ FAULTS = ("segfault at ", "unhandled ", "bad frame", "general protection")
 AUDIT = re.compile(r"audit(?:\(|:|\[)|type=\w+ (?:msg=)?audit\(|type=\w+ msg=audit")
 BOOT = re.compile(r"-- (?:Boot [0-9a-f]+|Reboot) --")
 WALL = re.compile(r"Message from syslogd@(\S+) at ")
+NUMBERED = re.compile(r"\{\d+\}\[Hardware Error\]")  # a firmware's report, which is no JSON
 MESSAGE = re.compile(r'"MESSAGE" ?: ?("(?:[^"\\]|\\.)*")')
 JOURNAL_FIELDS = ('"__CURSOR"', '"__REALTIME', '"__MONOTONIC', '"_TRANSPORT"', '"_BOOT_ID"')
 FABRIC_MANAGERS = (
@@ -77,7 +78,7 @@ def parse_line(text: str, until_s: float) -> ParsedLine | None:
     ParsedLine(message='NVRM: loading', at_s=3600.25, wall_s=1740327858.0, kernel=True,
                transport='syslog-uptime', host='node1')
     """
-    if text[:1] == "{":
+    if text[:1] == "{" and not NUMBERED.match(text):
         return _parse_json(text) or ParsedLine(text, kernel=False, transport="json")
     hit = KMSG.match(text)
     if hit:
@@ -196,12 +197,15 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
     hit = OF_PROGRAM.match(rest)
     if hit is None:
         return ParsedLine(rest, None, wall_s, transport=transport)
+    message, fabric_manager = rest[hit.end() :], hit["who"] in FABRIC_MANAGERS
+    if fabric_manager and (own := FABRIC.match(message)):
+        message = message[own.end() :]
     return ParsedLine(
-        rest[hit.end() :],
+        message,
         None,
         wall_s,
         kernel=False,
-        transport="fm" if hit["who"] in FABRIC_MANAGERS else transport,
+        transport="fm" if fabric_manager else transport,
         host=hit[1] or "",
     )
 

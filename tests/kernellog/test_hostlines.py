@@ -174,6 +174,26 @@ def test_companions_are_in_the_catalogue() -> None:
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,task=kubelet,pid=9,uid=0",
             "fix-config",
         ),
+        (
+            "fs:beyond-end",
+            "kworker/u203:1: attempt to access beyond end of device\nsda1: rw=1, want=9, limit=8",
+            "reboot",
+        ),
+        (
+            "fs:beyond-end",
+            "jbd2/dm-1-8: attempt to access beyond end of device\ndm-1: rw=1, want=9, limit=8",
+            "reboot",
+        ),
+        (
+            "fs:beyond-end",
+            "kworker/u203:1: attempt to access beyond end of device\nloop3: rw=0, want=9",
+            "monitor",
+        ),
+        (
+            "fs:beyond-end",
+            "systemd-udevd: attempt to access beyond end of device\nsda1: rw=0, want=9, limit=8",
+            "",
+        ),
         ("apei:recoverable", "event severity: recoverable\nsection_type: PCIe error", "reboot"),
     ],
 )

@@ -395,6 +395,41 @@ def test_a_notice_in_lines_of_their_own_is_one_message(between: tuple[str, ...])
 BANNER = "Linux version 6.8.0-31-generic (b@h) #31"
 
 
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if way not in ("dmesg --human, delta", "syslogd's call")]
+)
+def test_a_firmwares_report_is_no_json(way: str) -> None:
+    lines = [WAYS[way]("{1}[Hardware Error]: event severity: fatal")]
+    assert [one.entry for one in found(*lines)] == ["apei:fatal"]
+
+
+FABRIC_MANAGER = {
+    "its log": "[Sep 17 2024 06:01:46] [ERROR] [tid 1230079] ",
+    "its log, a warning": "[Sep 17 2024 06:01:46] [WARNING] [tid 7] ",
+    "syslog": "Sep 17 06:01:46 node01 nv-fabricmanager[2222]: ",
+    "its log in syslog": "Sep 17 06:01:46 node01 nv-fabricmanager[2222]: "
+    "[Sep 17 2024 06:01:46] [ERROR] [tid 1230079] ",
+}
+
+
+@pytest.mark.parametrize("way", FABRIC_MANAGER)
+def test_the_fabric_managers_lines_count_behind_its_prefix(way: str) -> None:
+    lines = {
+        "failed to find the GPU handle 10187860174420860981 in the multicast team request setup "
+        "6130285411925746235.": "fm:multicast",
+        "NVLink training failed for GPU 3 link 7": "fm:training",
+        "the following NVLinks are not trained: GPU 1 link 4": "fm:training",
+        "failed to train NVLink between GPU 2 and NVSwitch 1": "fm:training",
+        "number of NVSwitches don't match with any supported topology": "fm:topology",
+    }
+    for text, entry in lines.items():
+        written = [f"{FABRIC_MANAGER[way]}{text}".encode()]
+        assert [one.entry for one in found(*written)] == [entry]
+        rows = select_lines(search_lines(written), until_s=NOW_S).rows
+        kept = read_events(parse_numbered_lines(rows, NOW_S))
+        assert [one.entry for one in kept] == [entry], "and grep finds it"
+
+
 def test_boots_and_resets_are_marked() -> None:
     lines = [
         "[    0.000000] " + BANNER,
