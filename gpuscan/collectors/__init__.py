@@ -107,8 +107,11 @@ def node(recording: Recording) -> Node:
 
 
 def _tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
-    if recording.meta.level is None:
+    imported = recording.meta.imported is not None
+    if recording.meta.level is None and not imported:
         return ()
     from gpuscan.collectors import burnin  # a passive scan has no use for it
 
+    if imported:
+        return burnin.pasted_tests(recording, gpus, sources)
     return burnin.tests(recording, gpus, sources)

@@ -95,9 +95,20 @@ def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
         )
         for row, test in zip(rows, alone, strict=True)
     ]
-    others = tools.keyed(recording, read_or(gpus, ()), plan.tools)
-    sources.update({f"tests[{test.label}]": (key,) for key, test in others})
-    return (*own, *(test for _, test in others))
+    return (*own, *_tool_tests(recording, gpus, sources, plan.tools))
+
+
+def pasted_tests(recording: Recording, gpus: Any, sources: Sources) -> tuple[BurnTest, ...]:
+    """Make the records of what other programs printed, in an imported text."""
+    return _tool_tests(recording, gpus, sources, ())
+
+
+def _tool_tests(
+    recording: Recording, gpus: Any, sources: Sources, asked: Sequence[str]
+) -> tuple[BurnTest, ...]:
+    made = tools.keyed(recording, read_or(gpus, ()), asked)
+    sources.update({f"tests[{test.label}]": (key,) for key, test in made})
+    return tuple(test for _, test in made)
 
 
 def _parse_plan(value: Any) -> PlannedKeys:

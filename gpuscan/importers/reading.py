@@ -12,8 +12,6 @@ from gpuscan.importers.registry import BY_NAME, readable
 from gpuscan.recording import Imported, Meta, Reading, Recording
 from gpuscan.recording.keys import IMPORTED_GPUS
 
-# gpu_burn prints a list of GPUs, which must not be judged without its verdict
-GPU_BURN = re.compile(r"^[ \t]*GPU \d+: (?:OK|FAULTY)[ \t\r]*$|\bproc'd: .* errors: ", re.MULTILINE)
 BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 SAMPLE = 1 << 16  # bytes that show whether a file is text
 QUOTED = 120  # characters of a file's first line in an error message
@@ -31,8 +29,6 @@ def recognise(name: str, data: bytes) -> list[Part]:
     if not data.strip() or len(BINARY.findall(data[:SAMPLE])) > len(data[:SAMPLE]) // 100:
         return []
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
-    if GPU_BURN.search(text):
-        return []
     path = files.original_path(name.replace(os.sep, "/"))
     if path:
         return [Part(files.IMPORTER.name, text, name, path)]
@@ -123,7 +119,5 @@ def _describe(contents: Sequence[unpacking.File]) -> str:
     if len(contents) > 1:
         names = ", ".join(name for name, _ in contents[:MOST_NAMED])
         return f"none of its {len(contents)} files ({names}, …) is known"
-    if GPU_BURN.search(text):
-        return "it is the output of gpu_burn (gpuscan run --level long runs gpu_burn and judges it)"
     first = next((line for line in text.splitlines() if line.strip()), "")
     return f"it begins with {first.strip()[:QUOTED]!r}"

@@ -13,12 +13,14 @@ from gpuscan.importers import (
     smi_query,
     smi_table,
     smi_xml,
+    tools,
 )
 from gpuscan.importers.part import Importer
 
 # A line goes to the first that accepts it, so the order matters.
 IMPORTERS: tuple[Importer, ...] = (
     smi_errors.IMPORTER,
+    *tools.IMPORTERS,
     files.IMPORTER,
     logs.FABRIC_MANAGER,
     logs.KERNEL,

@@ -60,7 +60,7 @@ def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
             command, lines = header["command"], []
             kind = _kind_of_command(command)
             continue
-        if header and line.lstrip().startswith("#"):
+        if header and line.lstrip().startswith("#") and not _is_claimed(line):
             if not kind:
                 command = header["command"]  # `# container:` says where the next lines come from
             continue
@@ -97,6 +97,11 @@ def kind_of_line(line: str, kind: str = "") -> str:
         if importer.fits(line, kind):
             return importer.name
     return ""
+
+
+def _is_claimed(line: str) -> bool:
+    """Return whether only one tool writes such a line, so that a `#` in it marks no comment."""
+    return any(one.claims and one.claims.search(line) for one in IMPORTERS)
 
 
 def _part(kind: str, lines: list[str], name: str, command: str) -> Iterator[Part]:

@@ -17,6 +17,8 @@ HEAD_BYTES = 1 << 16
 HEAD = ("format", "schema_version", "scope", "readings")
 # `journalctl -o json` is JSON too
 JOURNAL_FIELDS = (b'"MESSAGE"', b'"__CURSOR"', b'"_TRANSPORT"', b'"__REALTIME_TIMESTAMP"')
+# and so is what these tools print
+TOOL_FIELDS = (b'"DCGM Diagnostic"', b'"DCGM GPU Diagnostic"', b'"nvbandwidth"')
 
 
 def dump(recording: Recording) -> dict[str, Any]:
@@ -150,7 +152,9 @@ def is_json(path: str) -> bool:
         return True
     if head.startswith(packed.GZIP):
         head = _unzip_head(head)
-    return head.lstrip()[:1] == b"{" and not any(field in head for field in JOURNAL_FIELDS)
+    return head.lstrip()[:1] == b"{" and not any(
+        field in head for field in (*JOURNAL_FIELDS, *TOOL_FIELDS)
+    )
 
 
 def _unzip_head(packed: bytes) -> bytes:

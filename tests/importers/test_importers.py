@@ -312,25 +312,6 @@ def test_checks_of_imports_fail_and_pass_somewhere(tmp_path: Path) -> None:
     assert imported - right == {"workload.cuda"}, "a program that has said nothing proves nothing"
 
 
-BURNT = (
-    f"{LIST}\n\r100.0%  proc'd: 900 (51234 Gflop/s)   errors: 12  (WARNING!)  temps: 60 C"
-    " \n\nTested 1 GPUs:\n\tGPU 0: FAULTY\n"
-)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [BURNT, BURNT.partition("\nTested")[0], BURNT.rpartition("proc'd")[2].partition("temps")[2]],
-)
-def test_output_of_gpu_burn_is_refused(tmp_path: Path, call: Call, said: str) -> None:
-    ended = call("judge", str(text(tmp_path, said)))
-    assert ended.code == 2
-    assert (
-        "it is the output of gpu_burn (gpuscan run --level long runs gpu_burn and judges it)"
-        in ended.err
-    )
-
-
 def test_the_report_names_what_was_judged(tmp_path: Path, call: Call) -> None:
     file = text(tmp_path, LIST)
     ended = call("judge", str(file))

@@ -1,11 +1,22 @@
-"""The JSON of `dcgmi diag -j`, of DCGM 3 and 4: what each test said of each GPU, and what its
-error codes ask for.
+"""`dcgmi diag`, of DCGM 2 to 4: what each test said of each GPU, and what its error codes ask for.
+
+This module reads the JSON; the table is dcgm_table's.
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
-from gpuscan import catalogue
+from gpuscan.burnin.tools import dcgm_table
+from gpuscan.burnin.tools.dcgm_words import (
+    RAN,
+    SKIPPED,
+    SKIPS,
+    DcgmOutcome,
+    code_name,
+    ending,
+    heaviest,
+    weight,
+)
 from gpuscan.burnin.tools.output import (
     ODDITIES,
     Absent,
@@ -17,25 +28,10 @@ from gpuscan.burnin.tools.output import (
 )
 from gpuscan.model import Gpu, is_unread
 from gpuscan.model.burnin import BurnTest, Ending
-from gpuscan.model.outcome import Action
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
-ENDS = {
-    Ending.RAN: ("pass", "passed"),
-    Ending.FAILED: ("fail", "failed", "error"),
-    Ending.WARNED: ("warn", "warning"),
-}
-SKIPS = ("skip", "skipped")
 ABORTED = 47  # the code beside a skip that came in the middle of the test
 NO_ENGINE = "unable to connect to host engine"
-
-
-class DcgmOutcome(NamedTuple):
-    """What a test said of one entity: as in BurnTest."""
-
-    ended: Any
-    text: str = ""
-    action: str = ""
 
 
 def parse(output: Output) -> list[BurnTest]:
@@ -44,6 +40,8 @@ def parse(output: Output) -> list[BurnTest]:
 
     Raises ValueError (or what else broken JSON leads to) where there is no result in the output.
     """
+    if dcgm_table.is_table(output.stdout):
+        return dcgm_table.parse(output)
     document = _document(output)
     serials = _serials(document)
     runs = document["iterations"] if isinstance(document.get("iterations"), list) else [document]
@@ -122,19 +120,20 @@ def _test(output: Output, test: dict[str, Any], serials: dict[str, str]) -> list
     for result in test.get("results") or ():
         said = _outcome(output, result)
         for entity in _entities(result):
-            found[entity] = max(found.get(entity, said), said, key=_weight)
+            found[entity] = max(found.get(entity, said), said, key=weight)
     summary = test.get("test_summary")
     whole = _outcome(output, summary) if summary else None
-    worst = max(found.values(), key=_weight, default=None)
-    if whole is not None and (worst is None or _weight(whole) > _weight(worst) or whole.action):
+    worst = max(found.values(), key=weight, default=None)
+    if whole is not None and (worst is None or weight(whole) > weight(worst) or whole.action):
         found[("", "")] = max(
-            found.get(("", ""), whole), whole, key=_weight
+            found.get(("", ""), whole), whole, key=weight
         )  # with what is wrong on no GPU in particular
     if not found:
         raise ValueError("it has no result")
-    if len({_weight(one) for one in found.values()}) == 1 and _weight(
-        next(iter(found.values()))
-    ) in (RAN, SKIPPED):
+    if len({weight(one) for one in found.values()}) == 1 and weight(next(iter(found.values()))) in (
+        RAN,
+        SKIPPED,
+    ):
         return [record(output, name, **next(iter(found.values()))._asdict())]
     return [_record(output, name, entity, said, serials) for entity, said in found.items()]
 
@@ -183,14 +182,14 @@ def _outcome(output: Output, result: dict[str, Any]) -> DcgmOutcome:
         one.get("warning", one.get("warnings", "")) if isinstance(one, dict) else one
         for one in warnings
     ]
-    text = "; ".join(filter(None, [*map(_named, codes), *map(str, words)]))
+    text = "; ".join(filter(None, [*map(code_name, codes), *map(str, words)]))
     if status in SKIPS and ABORTED in codes:
         return DcgmOutcome(output.unread("garbled", f"DCGM broke it off: {text}"))
     if status in SKIPS:
         info = result.get("info") or "without a reason"
         reason = text or (info if isinstance(info, str) else "; ".join(map(str, info)))
         return DcgmOutcome(output.unread("not-recorded", f"DCGM left it out: {reason}"))
-    ended: Any = next((ended for ended, known in ENDS.items() if status in known), None)
+    ended: Any = ending(status)
     if ended is None:
         return DcgmOutcome(
             output.unread("garbled", f"DCGM's status {status!r} says nothing"), brief(text)
@@ -201,28 +200,5 @@ def _outcome(output: Output, result: dict[str, Any]) -> DcgmOutcome:
     return DcgmOutcome(
         ended,
         brief(text),
-        max((_action(code) for code in codes), key=lambda each: each.rank).value if codes else "",
+        heaviest(codes),
     )
-
-
-def _named(code: Any) -> str:
-    try:
-        return f"DCGM code {code} {catalogue.entry(f'dcgm:{code}').name}"
-    except KeyError:
-        return f"DCGM code {code}"
-
-
-def _action(code: Any) -> Action:
-    try:
-        return catalogue.entry(f"dcgm:{code}").action
-    except KeyError:
-        return Action.INVESTIGATE
-
-
-RAN, SKIPPED, WARNED, GARBLED, FAILED = range(5)
-
-
-def _weight(said: DcgmOutcome) -> int:
-    if is_unread(said.ended):
-        return GARBLED if said.ended.kind == "garbled" else SKIPPED
-    return {Ending.RAN: RAN, Ending.WARNED: WARNED, Ending.FAILED: FAILED}[said.ended]

@@ -1,4 +1,4 @@
-"""The JSON of `nvbandwidth -j`: each testcase's verification, and the rates that a profile has
+"""`nvbandwidth`, as JSON or as text: each testcase's verification, and the rates that a profile has
 floors for.
 """
 
@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from gpuscan.burnin.tools import nvbandwidth_text
 from gpuscan.burnin.tools.output import (
     ODDITIES,
     Output,
@@ -41,13 +42,12 @@ class MatrixCell(NamedTuple):
 
 def parse(output: Output) -> list[BurnTest]:
     """Make one record a testcase; raises ValueError where there is none in the output."""
-    start = output.stdout.find("{")
     wrong = next((line.strip(' ",') for line in output.stdout.splitlines() if CORRUPT in line), "")
-    if start < 0 and wrong:
+    root = _root(output)
+    if root is None and wrong:
         return [record(output, "verification", ended=Ending.FAILED, text=brief(wrong))]
-    if start < 0:
+    if root is None:
         raise ValueError(f"no JSON came ({last_words(output)})")
-    root = json.JSONDecoder().raw_decode(output.stdout, start)[0]["nvbandwidth"]
     error = str(root.get("error") or "")
     cases = list(root.get("testcases") or ())
     names = _names(output, root)
@@ -70,6 +70,16 @@ def parse(output: Output) -> list[BurnTest]:
     elif not records:
         raise ValueError(error or "it holds no testcase")
     return records
+
+
+def _root(output: Output) -> dict[str, Any] | None:
+    start = output.stdout.find("{")
+    if start >= 0:
+        document: dict[str, Any] = json.JSONDecoder().raw_decode(output.stdout, start)[0]
+        return dict(document["nvbandwidth"])
+    if nvbandwidth_text.is_text(output.stdout):
+        return nvbandwidth_text.document(output.stdout)
+    return None
 
 
 def _safely(output: Output, case: Any, cases: list[dict[str, Any]], names: list[str]) -> BurnTest:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gpuscan.burnin.tools import dcgm, nvbandwidth
+from gpuscan.burnin.tools import dcgm, dcgm_health, nvbandwidth
 from gpuscan.burnin.tools import text as tooltext
 from gpuscan.burnin.tools.output import ODDITIES, Absent, Output, lacking, record
 from gpuscan.model import Gpu, Unread, is_unread
@@ -44,8 +44,10 @@ PARSERS: dict[
     str, tuple[str, Callable[[Output], list[BurnTest]]]
 ] = {  # how a command begins -> name and parser
     "dcgmi diag": ("dcgmi-diag", dcgm.parse),
+    "dcgmi health": ("dcgmi-health", dcgm_health.parse),
     "nvbandwidth": ("nvbandwidth", nvbandwidth.parse),
     "all_reduce_perf": ("all_reduce_perf", tooltext.nccl),
+    "nccl-tests": ("nccl-tests", tooltext.nccl),
     "gpu_burn": ("gpu_burn", tooltext.gpu_burn),
     "ib_write_bw": ("ib_write_bw", tooltext.write_bw),
     "ib_write_lat": ("ib_write_lat", tooltext.write_lat),
@@ -129,14 +131,20 @@ def _parser(key: str) -> tuple[str, Callable[[Output], list[BurnTest]]]:
 
 
 def _made(recording: Recording, key: str, gpus: tuple[Gpu, ...]) -> list[BurnTest]:
-    name, parse = _parser(key)
+    """Return the records of a program's newest run; of all that were pasted, if it was imported."""
+    absent = Unread(key, "blocked-behind", "not run: the burn-in ended before")
+    newest: Any = recording.get(key) if key in recording else absent
     seconds = sum(reading.ms for reading in recording.all(key)[-1:]) / 1000
-    value: Any = (
-        recording.get(key)
-        if key in recording
-        else Unread(key, "blocked-behind", "not run: the burn-in ended before")
-    )
-    output = Output(key, name, "", "", 0, seconds, gpus)
+    output = Output(key, _parser(key)[0], "", "", 0, seconds, gpus)
+    if recording.meta.imported is None:
+        return _parsed(output, newest, absent="not-recorded")
+    pasted = [reading.value for reading in recording.all(key)]
+    return [made for value in pasted for made in _parsed(output, value, absent="garbled")]
+
+
+def _parsed(output: Output, value: Any, absent: str) -> list[BurnTest]:
+    """Return the records of one run; *absent* is what it is where the program lacked a service."""
+    name, parse = _parser(output.key)
     if is_unread(value):
         return [lacking(output, _lack(value))]
     try:
@@ -147,7 +155,7 @@ def _made(recording: Recording, key: str, gpus: tuple[Gpu, ...]) -> list[BurnTes
         )
         records = parse(output)
     except Absent as error:
-        return [lacking(output, output.unread("not-recorded", f"{name}: {error}"))]
+        return [lacking(output, output.unread(absent, f"{name}: {error}"))]
     except ODDITIES as error:
         return [lacking(output, output.unread("garbled", f"{name}: {error}"))]
     told = any(

@@ -6,7 +6,8 @@ from typing import Any
 
 from gpuscan.burnin.rates import Collective
 from gpuscan.burnin.tools.output import Output, by_index, last_words, number, rate, record
-from gpuscan.model.burnin import BurnTest, Ending
+from gpuscan.model.burnin import BurnTest, Ending, Rate
+from gpuscan.model.outcome import Action
 
 BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(-?\d+)\s+(OK|FAILED)", re.MULTILINE)
 CHECKED = re.compile(
@@ -16,60 +17,87 @@ RANK = re.compile(r"^#\s*Rank\s+\d+\b.*\bdevice\b", re.MULTILINE)
 GPU = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$", re.MULTILINE)
 TESTED = re.compile(r"^Tested (\d+) GPUs?:", re.MULTILINE)
 PROGRESS = re.compile(r"proc'd: (.*?)\s+errors: (.*?)\s+temps:")
+NO_CLIENT = "No clients are alive"
+NOT_COMPARED = "N/A"
+COLLECTIVE = re.compile(r"\b(all_reduce|\w+)_perf\b")
+DEVICE = re.compile(r"\bDevice\s+: (\S+)")
 
 
 def nccl(output: Output) -> list[BurnTest]:
-    """Make the record of `all_reduce_perf`: values out of bounds, and the better bus bandwidth at
-    the largest size.
+    """Make the record of an nccl-test: values out of bounds, and for `all_reduce_perf` the better
+    bus bandwidth at the largest size.
 
-    Raises ValueError where its table or its end lacks, or it ran on other than the wanted number of
-    GPUs.
+    A row that counts wrong values is proof, wherever the output ends. Raises ValueError where the
+    table proves nothing: it or its end lacks, or it ran on other than the wanted number of GPUs.
     """
-    ranks = int(output.key.split(" -g ")[1].split()[0])
-    bounds = BOUNDS.search(output.stdout)
     rows = [
         row
         for row in (line.split() for line in output.stdout.splitlines())
-        if len(row) >= 12 and row[0].isdecimal()
+        if len(row) >= 12 and row[0].isdecimal() and row[1].isdecimal()
     ]
     checked = CHECKED.search(output.stdout)
+    bounds = BOUNDS.search(output.stdout)
+    wrong = _count_wrong(rows, checked[1] if checked else "", bounds)
+    failed = wrong > 0 or (bounds is not None and bounds[2] == "FAILED")
+    if not failed:
+        _require_proof(output, rows, checked, bounds)
+    return [
+        record(
+            output,
+            ended=Ending.FAILED if failed else Ending.RAN,
+            text=f"{wrong} values are out of bounds" if failed else "",
+            what="sums of an all-reduce, on each GPU",
+            operations=2 * sum(int(row[1]) for row in rows),
+            mismatches=max(wrong, int(failed)),
+            rates=_bus_rates(output, rows) if bounds and rows else (),
+        )
+    ]
+
+
+def _count_wrong(rows: list[list[str]], column: str, bounds: re.Match[str] | None) -> int:
+    """Return how many values were wrong, by the rows or by the sum at the end."""
+    cells = [row[at] for row in rows for at in (-1, -5)] if column == "#wrong" else []
+    told = sum(_wrong(cell) for cell in cells if cell != NOT_COMPARED)
+    return max(told, abs(int(bounds[1])) if bounds else 0)
+
+
+def _require_proof(
+    output: Output, rows: list[list[str]], checked: re.Match[str] | None, bounds: Any
+) -> None:
+    """Raise ValueError where a table without a wrong value does not prove that there is none."""
     if bounds is None or not rows:
         raise ValueError(f"its table has no end ({last_words(output)})")
     if checked is None:
         raise ValueError("its table does not tell what was wrong")
-    if len(RANK.findall(output.stdout)) != ranks:
-        raise ValueError(
-            f"it did not run on {ranks} GPUs, but on {len(RANK.findall(output.stdout))}"
-        )
+    ranks, wanted = len(RANK.findall(output.stdout)), _wanted_ranks(output)
+    if not ranks or wanted not in (None, ranks):
+        raise ValueError(f"it did not run on {wanted or 'any'} GPUs, but on {ranks}")
     if re.search(r"\bvalidation: 0\b", output.stdout):
         raise ValueError("it compared nothing")
-    told = sum(_wrong(row[at]) for row in rows for at in (-1, -5))
-    wrong = max(told if checked[1] == "#wrong" else 0, abs(int(bounds[1])))
+    if checked[1] == "#wrong" and NOT_COMPARED in {row[at] for row in rows for at in (-1, -5)}:
+        raise ValueError(f"its count of wrong values is {NOT_COMPARED!r}")
+
+
+def _wanted_ranks(output: Output) -> int | None:
+    """Return how many GPUs the command asked for; None where it is not known."""
+    _, found, rest = output.key.partition(" -g ")
+    return int(rest.split()[0]) if found else None
+
+
+def _bus_rates(output: Output, rows: list[list[str]]) -> tuple[Rate, ...]:
+    """Return the rate of an all-reduce; other collectives have no floors."""
+    named = COLLECTIVE.search(output.key) or COLLECTIVE.search(output.stdout)
+    ranks = _wanted_ranks(output) or len(RANK.findall(output.stdout))
+    if named is None or named[1] != "all_reduce" or not ranks:
+        return ()
     largest = max(rows, key=lambda row: int(row[0]))
     best = max(number(largest[-2]), number(largest[-6]))
-    failed = wrong > 0 or bounds[2] == "FAILED"
-    made = record(
-        output,
-        ended=Ending.FAILED if failed else Ending.RAN,
-        text=f"{wrong} values are out of bounds" if failed else "",
-        what="sums of an all-reduce, on each GPU",
-        operations=2 * sum(int(row[1]) for row in rows),
-        mismatches=max(wrong, int(failed)),
-        rates=(
-            rate(
-                output,
-                str(Collective("all-reduce", "any", str(ranks), _size(int(largest[0])))),
-                [best],
-            ),
-        ),
-    )
-    return [made]
+    label = str(Collective("all-reduce", "any", str(ranks), _size(int(largest[0]))))
+    return (rate(output, label, [best]),)
 
 
 def _wrong(text: str) -> int:
-    """Parse a count of wrong values (a million reads `1e+06`); where nothing was compared it is
-    `N/A`. Raises ValueError.
-    """
+    """Parse a count of wrong values (a million reads `1e+06`); raises ValueError."""
     try:
         return math.ceil(number(text))
     except ValueError:
@@ -89,18 +117,38 @@ def _size(size: int) -> str:
 
 
 def gpu_burn(output: Output) -> list[BurnTest]:
-    """Make one record a GPU of `gpu_burn`; raises ValueError where it does not end with a line for
-    each GPU.
+    """Make one record a GPU of `gpu_burn`.
 
     Its exit code tells nothing. A GPU that died at work is FAULTY or OK by chance, and one that
-    multiplied nothing is OK.
+    multiplied nothing is OK. Where it does not end with a line for each GPU, what it had counted
+    until then is proof against a GPU, never for one: raises ValueError without such proof.
     """
     end = TESTED.search(output.stdout)
     lines = [] if end is None else GPU.findall(output.stdout, end.end())
-    if end is None or len(lines) != int(end[1]) or not lines or output.exit_code < 0:
-        raise ValueError(f"it did not come to its end ({last_words(output)})")
     shown = PROGRESS.findall(output.stdout.replace("\r", "\n"))
+    if end is None or len(lines) != int(end[1]) or not lines or output.exit_code < 0:
+        broken = _broken_off(output, shown, dict(lines))
+        if broken:
+            return broken
+        raise ValueError(f"it did not come to its end ({last_words(output)})")
     return [_burnt(output, int(index), word, shown) for index, word in lines]
+
+
+def _broken_off(
+    output: Output, shown: list[tuple[str, str]], words: dict[str, str]
+) -> list[BurnTest]:
+    """Return the records of the GPUs that were wrong or died before the output ends."""
+    gpus = max((errors.count("- ") + 1 for _, errors in shown), default=0)
+    numbers = {*map(str, range(gpus)), *words}
+    records = [
+        _burnt(output, int(index), words.get(index, ""), shown)
+        for index in sorted(numbers, key=int)
+    ]
+    failed = [one for one in records if one.ended == Ending.FAILED]
+    if not failed and NO_CLIENT in output.stdout:
+        text = "all of its work died before it was done"
+        return [record(output, ended=Ending.FAILED, text=text)]
+    return failed
 
 
 def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) -> BurnTest:
@@ -115,12 +163,8 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
     gpu = by_index(output, index)
     facts: dict[str, Any] = {"what": "matrix products", "operations": products}
     if died or word == "FAULTY" or any(counts):
-        seen = f" after {wrong} wrong elements" if wrong > 0 else ""  # too many turn negative
-        text = "its work on this GPU died" if died else f"gpu_burn calls the GPU {word}{seen}"
-        facts |= {"ended": Ending.FAILED, "text": text} | (
-            {"mismatches": wrong} if wrong > 0 else {}
-        )
-    elif products <= 0:
+        facts |= _fault(word, died, wrong)
+    elif products <= 0 or not word:
         facts = {
             "ended": output.unread(
                 "garbled", "gpu_burn calls the GPU OK, and shows no work that it did"
@@ -133,6 +177,23 @@ def _burnt(output: Output, index: int, word: str, shown: list[tuple[str, str]]) 
             "rates": (rate(output, "gpu_burn_gflops", [number(work[-1][1])]),),
         }
     return record(output, "" if gpu else f"GPU {index}", gpu, **facts)
+
+
+def _fault(word: str, died: bool, wrong: int) -> dict[str, Any]:
+    """Return the facts of a GPU that failed. Wrong products are what DCGM calls a memory mismatch,
+    which asks for an inspection; why work died only the kernel log can tell.
+    """
+    seen = f" after {wrong} wrong elements" if wrong > 0 else ""  # too many turn negative
+    called = f"gpu_burn calls the GPU {word}" if word else "gpu_burn counts errors on the GPU"
+    facts: dict[str, Any] = {
+        "ended": Ending.FAILED,
+        "text": "its work on this GPU died" if died else f"{called}{seen}",
+    }
+    if wrong > 0:
+        facts["mismatches"] = wrong
+    if wrong > 0 and not died:
+        facts["action"] = Action.INSPECT.value
+    return facts
 
 
 def _column(shown: list[str], index: int, pattern: str) -> list[tuple[int, str]]:
@@ -193,5 +254,8 @@ def _row(output: Output, column: str) -> list[str]:
 def _device(output: Output) -> str:
     """Return the adapter, and its port where that was asked for."""
     words = output.key.split()
+    if "-d" not in words:
+        printed = DEVICE.search(output.stdout)
+        return printed[1] if printed else ""
     name = words[words.index("-d") + 1]
     return f"{name} port {words[words.index('-i') + 1]}" if "-i" in words else name
