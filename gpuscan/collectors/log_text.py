@@ -73,7 +73,7 @@ def _from_files(recording: Recording) -> LogText | None:
         readable = readable[:1]  # a machine's own log files repeat each other
     return LogText(
         [record for key in readable for record in logs[key]],
-        all(_is_whole(recording.get(key)) for key in readable),
+        _whole(recording, keys, readable),
         tuple(readable),
     )
 
@@ -173,6 +173,20 @@ def _file_records(value: Any) -> Fact[list[Record]]:
         if record.kernel or record.transport == "fm"
     ]
     return records or [Record("", value["first"][0], None, True, 1)]
+
+
+def _whole(recording: Recording, keys: list[str], readable: list[str]) -> Fact[bool]:
+    """Return whether log files are whole; Unread where one names a code in a line that is not
+    understood.
+    """
+    for key in keys:
+        value: Any = recording.get(key)
+        unread = None if is_unread(value) else value.get("unread")
+        if unread:
+            number, line = unread[0]
+            what = f"{len(unread)} line(s) name an Xid behind a prefix that gpuscan does not know"
+            return Unread(key, "garbled", f"{what}: line {number}, {line!r:.160}")
+    return all(_is_whole(recording.get(key)) for key in readable)
 
 
 def _is_whole(value: Any) -> bool:

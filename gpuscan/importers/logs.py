@@ -47,8 +47,6 @@ def readings(part: Part) -> list[Reading]:
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
     selected = select_lines(enumerate(lines, 1), until_s=until_s)
     value = reading_value(selected, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
-    # It was recognised as a log: if the kernel wrote none of its lines, it reported no fault.
-    value["kernel"] = True
     return [answer(log(log_name(part)), value)]
 
 

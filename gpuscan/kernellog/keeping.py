@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from gpuscan.kernellog.event import Event
 from gpuscan.kernellog.events import parse_events, read_events
 from gpuscan.kernellog.lines import LONGEST, is_gap, parse_lines, parse_numbered_lines
 from gpuscan.kernellog.needles import NEEDLE
+from gpuscan.kernellog.prefixes import UNKNOWN
 from gpuscan.kernellog.record import Record
 from gpuscan.kernellog.reports import FRAME
 
@@ -25,13 +27,19 @@ SUBSYSTEM = re.compile(
     r"|\[Hardware Error\]"
 )
 
+CODED = re.compile(r"NVRM: *Xid ?\((?:PCI:)?[0-9a-fA-F]{4}|nvidia-nvswitch\d*: SXid ?\(PCI:")
+RUNTIMES = ("container", UNKNOWN)  # CRI, and JSON such as docker's
+# A program's tag, or an opening quote; one that begins the line may be of a list of JSON strings.
+SAID = re.compile(r"[\w.)-]\[\d+\]: |\S.*[\"'`\\\u201c\u2018]")
+
 
 class SelectedLines(NamedTuple):
     """The lines that are kept of a log, as (number, text), and what is missing.
 
     *boots* is the number of boots in the log. *gaps* counts messages that say that others were
     lost, *left_out* lines that were not kept because there were too many alike. *kernel* says
-    whether the input is a kernel's log, *whole* whether it starts with a boot.
+    whether the input is a kernel's log, *whole* whether it starts with a boot. *unread* are the
+    first lines that name an Xid and were not understood.
     """
 
     rows: list[Row]
@@ -40,6 +48,7 @@ class SelectedLines(NamedTuple):
     left_out: int
     kernel: bool
     whole: bool
+    unread: list[Row]
 
 
 class KeptRow(NamedTuple):
@@ -94,6 +103,7 @@ class LineSelector:
         self.count = self.left_out = 0
         self.gaps: list[int] = []
         self.kernel = False
+        self.unread: list[Row] = []
         self.stamp: Row | None = None  # the last line with a full timestamp of `dmesg --human`
 
     def pass_rows(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
@@ -115,18 +125,34 @@ class LineSelector:
                 self.stamp = own[0]
             if record.wall_s is not None and record.wall_s < self.since_s:
                 continue
-            self.kernel = self.kernel or (record.kernel and is_of_kernel(record))
+            self.kernel = self.kernel or is_of_kernel(record)
+            events = parse_events(record)
+            if events:
+                self.kernel = True
+            elif CODED.search(record.message):
+                self._note_unread(record, own)
             if record.kernel or record.transport == "fm":
-                self._keep(record, own)
+                self._keep(record, own, events)
             yield record
 
-    def _keep(self, record: Record, own: list[Row]) -> None:
+    def _note_unread(self, record: Record, own: list[Row]) -> None:
+        """Note a line that names a code and is no event: a program's quotation, or not understood.
+
+        A log in which programs quote the kernel is understood, though none of it is the kernel's;
+        but what a container printed may be the kernel's log itself.
+        """
+        if is_quotation(record):
+            self.kernel = self.kernel or record.transport not in RUNTIMES
+        elif len(self.unread) < MOST_ALIKE:
+            self.unread += own[:1]
+
+    def _keep(self, record: Record, own: list[Row], events: list[Event]) -> None:
         gap = is_gap(record)
         if not gap and not NEEDLE.search(record.message):
             return
         if gap and len(self.gaps) < MOST_ALIKE:
             self.gaps.append(record.line)
-        name = _name(record, gap=gap)
+        name = _name(record, events, gap=gap)
         if self.count >= MOST_LINES and name not in self.alike:
             self.left_out += len(own)
             return
@@ -142,11 +168,11 @@ class LineSelector:
         self.alike = {name: rows for name, rows in self.alike.items() if rows.first or rows.last}
         self.count = sum(len(rows.first) + len(rows.last) for rows in self.alike.values())
         self.gaps = [gap for gap in self.gaps if gap >= line]
+        self.unread = [row for row in self.unread if row[0] >= line]
 
 
-def _name(record: Record, *, gap: bool) -> str:
+def _name(record: Record, events: list[Event], *, gap: bool) -> str:
     """Return what a record's lines are alike in: its event and part, or its kind."""
-    events = parse_events(record)
     if events:
         return f"{events[0].entry} {events[0].address} {events[0].part}"
     if gap:
@@ -159,13 +185,22 @@ def _name(record: Record, *, gap: bool) -> str:
 
 
 def is_of_kernel(record: Record) -> bool:
-    """Return whether a record shows that the input is a kernel's log.
+    """Return whether a record shows that the input is a kernel's log, or a Fabric Manager's.
 
     Its transport shows it; a line without a prefix must begin with a kernel subsystem.
     """
-    return record.kernel and (
-        record.transport != "bare" or SUBSYSTEM.match(record.message) is not None
-    )
+    if not record.kernel:
+        return record.transport == "fm"
+    return record.transport != "bare" or SUBSYSTEM.match(record.message) is not None
+
+
+def is_quotation(record: Record) -> bool:
+    """Return whether a program says what a record says: its prefix, its tag or a quote shows it."""
+    if not record.kernel:
+        return True
+    hit = CODED.search(record.message)
+    before = record.message[: hit.start()] if hit else record.message
+    return SAID.search(before) is not None
 
 
 def select_lines(
@@ -198,6 +233,7 @@ def select_lines(
         left_out=selector.left_out + sum(rows.left_out for rows in groups),
         kernel=selector.kernel,
         whole=bool(boots) and (current or not before),
+        unread=selector.unread,
     )
 
 
@@ -215,6 +251,7 @@ def reading_value(
     """
     first, last = _end(head, until_s, last=False), _end(tail, until_s, last=True)
     begins = first.at_s is not None and first.at_s < BEGINS_S
+    unread = [[number, text[:LONGEST].strip()] for number, text in selected.unread]
     return {
         "lines": [[number, text[:LONGEST].rstrip("\r\n")] for number, text in selected.rows],
         "total_lines": total,
@@ -225,6 +262,7 @@ def reading_value(
         "left_out": selected.left_out,
         "whole": selected.whole or (begins and selected.boots == 1),
         "kernel": selected.kernel or first.kernel or last.kernel,
+        **({"unread": unread} if unread else {}),
     }
 
 
@@ -239,7 +277,7 @@ class LogEnd(NamedTuple):
 def _end(lines: Iterable[bytes], until_s: float | None, *, last: bool) -> LogEnd:
     end = LogEnd()
     for record in parse_lines(lines, until_s):
-        end = end._replace(kernel=end.kernel or (record.kernel and is_of_kernel(record)))
+        end = end._replace(kernel=end.kernel or is_of_kernel(record))
         stamped = record.at_s is not None or record.wall_s is not None
         if stamped and (last or (end.at_s, end.wall_s) == (None, None)):
             end = end._replace(at_s=record.at_s, wall_s=record.wall_s)

@@ -22,6 +22,7 @@ class ParsedLine(NamedTuple):
     host: str = ""
 
 
+UNKNOWN = "unknown"  # the transport of JSON that no journal writes
 ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|(?: UTC)|[+-]\d\d:?\d\d)?"
 LEVELS = "emerg|alert|crit|err|error|warn|warning|notice|info|debug"
 FACILITIES = "kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]"
@@ -55,6 +56,13 @@ OF_PROGRAM = re.compile(
     r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)(?:\[(?P<pid>\d+)\])?: ?"
 )
 WITH_PID = re.compile(r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)\[\d+\]: ")
+# A stamp in the words of another locale, a file's name, a number: whatever stands before `kernel:`,
+# unless an opening quote or a program's name does.
+FOREIGN = re.compile(
+    r"(?P<before>[^\"'`\u201c\u2018\u00ab]{1,160}?[\s:])(?:kernel(?:\[\d+\])?:(?: |(?=\[)|$)"
+    r"|(?P<who>[\w.@-]+\[\d+\]: ))"
+)
+CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 # what the kernel itself says about a program
 FAULTS = ("segfault at ", "unhandled ", "bad frame", "general protection")
 AUDIT = re.compile(r"audit(?:\(|:|\[)|type=\w+ (?:msg=)?audit\(|type=\w+ msg=audit")
@@ -79,7 +87,7 @@ def parse_line(text: str, until_s: float) -> ParsedLine | None:
                transport='syslog-uptime', host='node1')
     """
     if text[:1] == "{" and not NUMBERED.match(text):
-        return _parse_json(text) or ParsedLine(text, kernel=False, transport="json")
+        return _parse_json(text) or ParsedLine(text, kernel=False, transport=UNKNOWN)
     hit = KMSG.match(text)
     if hit:
         return _without_audit(_kmsg(hit))
@@ -101,7 +109,7 @@ def _kmsg(hit: re.Match[str]) -> ParsedLine:
 
 
 def _parse_stamped(text: str, until_s: float) -> ParsedLine | None:
-    for parse in (_parse_bracket, _parse_talos, _parse_dated, _parse_named):
+    for parse in (_parse_bracket, _parse_talos, _parse_dated, _parse_named, _parse_foreign):
         parsed = parse(text, until_s)
         if parsed is not None:
             return _without_audit(parsed)
@@ -226,6 +234,26 @@ def _parse_named(text: str, until_s: float) -> ParsedLine | None:
     if hit and not text.startswith(FAULTS, hit.end()):
         return ParsedLine(text, kernel=False, transport="program", host=hit[1] or "")
     return None
+
+
+def _parse_foreign(text: str, until_s: float) -> ParsedLine | None:
+    """Parse a line whose stamp is in another language, or stands behind a file's name or a number.
+
+    >>> _parse_foreign("11\u6708 15 14:15:47 node1 kernel: NVRM: loading", 1.75e9)
+    ParsedLine(message='NVRM: loading', at_s=None, wall_s=None, kernel=True, transport='foreign',
+               host='node1')
+    """
+    hit = FOREIGN.match(text)
+    if hit is None or ": " in hit["before"] or not CLOCK.search(hit["before"]):
+        return None
+    if hit["who"]:
+        return ParsedLine(text[hit.end() :], kernel=False, transport="program")
+    date = DATE.search(hit["before"])
+    dated = _parse_dated(text[date.start() :], until_s) if date else None
+    if dated is not None and dated.kernel and (date is None or date["month"] or date["iso"]):
+        return dated
+    line = _parse_syslog(f"kernel: {text[hit.end() :]}", None, "foreign")
+    return line._replace(host=hit["before"].split()[-1].rpartition(":")[2])
 
 
 def _without_audit(line: ParsedLine) -> ParsedLine:
