@@ -1,6 +1,6 @@
 """The driver: loaded, in one version throughout, and able to reach every GPU."""
 
-from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
+from gpuscan import Action, Gpu, Node, Profile, check, fail, odd_siblings, read, warn
 from gpuscan.profile.version import satisfies
 
 SILENT = {
@@ -23,6 +23,11 @@ SILENT = {
     ),
 }
 ABSENT = {
+    "no-device-file": (
+        Action.REBOOT,
+        "the GPU's device file /dev/nvidiaN is missing, so NVML does not list it: run "
+        "nvidia-modprobe -c N; if that does not restore it, reboot",
+    ),
     "lost": (Action.REBOOT, "the GPU is on PCI, but the driver has lost it"),
     "reset-required": (Action.RESET_GPU, "the driver refuses to use the GPU until it is reset"),
     "timed-out": (
@@ -193,7 +198,7 @@ def test_gsp_firmware(node: Node) -> None:
 )
 def test_vbios_match(node: Node) -> None:
     """All GPUs have the same VBIOS version."""
-    others = odd(read(node.gpus, "vbios"))
+    others = odd_siblings(node.gpus, "vbios")
     if others.odd:
         warn(
             f"VBIOS differs from the other GPUs ({others.common}): {others.told}",
@@ -209,7 +214,7 @@ def test_vbios_match(node: Node) -> None:
 )
 def test_inforom_match(node: Node) -> None:
     """All GPUs have the same InfoROM image version."""
-    others = odd(read(node.gpus, "inforom"))
+    others = odd_siblings(node.gpus, "inforom")
     if others.odd:
         warn(
             f"InfoROM differs from the other GPUs ({others.common}): {others.told}",

@@ -1,8 +1,9 @@
 """The NVLink fabric: every GPU has registered with it and is healthy in it."""
 
-from gpuscan import Action, Gpu, Profile, check, fail
+from gpuscan import Action, Gpu, Node, Profile, check, fail, read
 
 UNSUPPORTED, COMPLETED = 0, 3
+WAITING = (1, 2)  # not started, in progress
 STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 MISCONFIGURATIONS = {  # NVML's codes for an incorrect configuration, and what fixes each
     2: ("system GUID mismatch", Action.FIX_CONFIG),
@@ -18,6 +19,30 @@ MISCONFIGURATIONS = {  # NVML's codes for an incorrect configuration, and what f
 @check(
     action=Action.FIX_CONFIG,
     needs="driver.gpu_access",
+    source="NVIDIA Fabric Manager user guide: without it no GPU registers, and links stay down",
+)
+def test_manager(node: Node) -> None:
+    """The Fabric Manager has registered at least one GPU.
+
+    If several GPUs wait and none has registered, the fault is the service's, not the GPUs'.
+    """
+    states = [(gpu, fabric.state) for gpu, fabric in read(node.gpus, "fabric")]
+    waiting = [gpu for gpu, state in states if state in WAITING]
+    if len(waiting) > 1 and len(waiting) == len(states):
+        names = ("nvidia-fabricmanager", "fabricmanager")
+        services = [one for one in node.services if one.label in names]
+        state = f" (the service is {services[0].active})" if services else ""
+        fail(
+            f"no GPU has registered with the NVLink fabric: start the Fabric Manager{state}, in "
+            "the driver's version",
+            observed=sorted({STATES[state] for _, state in states}),
+            expected="completed",
+        )
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "fabric.manager"),
     source="NVML fabric info; CUDA returns error 802 until registration has completed successfully",
     aliases=["fabric.registration_is_completed"],
 )

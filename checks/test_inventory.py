@@ -1,6 +1,6 @@
 """Inventory: the expected GPUs are in the node, and PCI, /dev and NVML agree on them."""
 
-from gpuscan import Action, Gpu, Node, Profile, check, fail, odd, read, warn
+from gpuscan import Action, Gpu, Node, Profile, check, fail, odd_siblings, read, warn
 
 
 @check(
@@ -18,7 +18,10 @@ def test_gpu_count(node: Node, profile: Profile) -> None:
     power-cycle the node first. If every GPU found is of another model, the profile belongs to
     another machine, and a power cycle will not help.
     """
-    found, expected = len(node.gpus), profile.gpu.count
+    roles = [gpu.role for gpu in node.gpus if gpu.role != "display"]
+    found, expected = len(roles), profile.gpu.count
+    if "hidden" in roles and len(roles) - roles.count("hidden") == expected:
+        return  # PCI shows a container the whole machine; it was given as many as expected
     if found < expected:
         models = {model for _, model in read(node.gpus, "device_id")}
         elsewhere = models and profile.gpu.get("device_id") not in (None, *models)
@@ -45,15 +48,16 @@ def test_gpu_count(node: Node, profile: Profile) -> None:
     counts_gpus=True,
 )
 def test_gpu_count_match(node: Node) -> None:
-    """PCI, the device files and NVML agree on the number of GPUs."""
-    counts = {
-        "PCI": len(node.gpus),
-        "/dev": len(node.device_minors),
-        "NVML": node.driver.nvml_count,
-    }
-    if len(set(counts.values())) > 1:
+    """PCI, the device files and NVML agree on the number of GPUs.
+
+    A GPU that is lent to a guest, or that a container does not see, is on PCI alone.
+    """
+    here = [gpu for gpu in node.gpus if gpu.role not in ("lent", "hidden")]
+    listed, most = len(here), len(node.gpus)
+    counts = {"PCI": listed, "/dev": len(node.device_minors), "NVML": node.driver.nvml_count}
+    if any(not listed <= number <= most for number in counts.values()):
         numbers = ", ".join(f"{where} {number}" for where, number in counts.items())
-        absent = [gpu for gpu in node.gpus if gpu.access != "ok"]
+        absent = [gpu for gpu in here if gpu.access != "ok"]
         # nvidia-modprobe can restore a device file; a GPU missing from NVML needs more
         action = Action.FIX_CONFIG if counts["NVML"] == counts["PCI"] else Action.REBOOT
         fail(f"GPU counts differ: {numbers}", action=action, culprits=absent, observed=counts)
@@ -90,6 +94,7 @@ def test_gpu_name(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.INVESTIGATE,
     needs=("inventory.gpu_model", "driver.gpu_access"),
+    voided_by="inventory.gpu_name",
     impact="capacity",
 )
 def test_memory_size(gpu: Gpu, profile: Profile) -> None:
@@ -115,7 +120,7 @@ def test_memory_size(gpu: Gpu, profile: Profile) -> None:
 )
 def test_part_number_match(node: Node) -> None:
     """All GPUs have the same board part number."""
-    others = odd(read(node.gpus, "part_number"))
+    others = odd_siblings(node.gpus, "part_number")
     if others.odd:
         warn(
             f"board part number differs from the other GPUs ({others.common}): {others.told}",

@@ -8,6 +8,7 @@ SOURCE = "DCGM: triage a link that is down: reset the GPU first, then inspect th
 @check(
     action=Action.RESET_GPU,
     needs="driver.gpu_access",
+    voided_by="fabric.manager",
     source=SOURCE,
     impact="performance",
     aliases=["nvlink.every_link_is_up"],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gpuscan.engine.lens import odd, read
+    from gpuscan.engine.lens import odd, odd_siblings, read
     from gpuscan.engine.suite import check, fail, warn
     from gpuscan.model.outcome import Action
     from gpuscan.model.rate import exceeds, per_minute
@@ -26,6 +26,7 @@ __all__ = [
     "exceeds",
     "fail",
     "odd",
+    "odd_siblings",
     "per_minute",
     "read",
     "warn",
@@ -46,6 +47,7 @@ _HOME = {
     "exceeds": "gpuscan.model.rate",
     "fail": "gpuscan.engine.suite",
     "odd": "gpuscan.engine.lens",
+    "odd_siblings": "gpuscan.engine.lens",
     "per_minute": "gpuscan.model.rate",
     "read": "gpuscan.engine.lens",
     "warn": "gpuscan.engine.suite",

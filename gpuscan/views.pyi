@@ -172,6 +172,7 @@ class Firmware:
 class Gpu:
     address: str
     label: str
+    role: str
     device_id: str
     kernel_driver: str
     root_port: str
@@ -181,6 +182,7 @@ class Gpu:
     minor: int
     module_id: int
     name: str
+    virtualization: str
     uuid: str
     serial: str
     part_number: str
@@ -238,6 +240,7 @@ class Host:
     kernel: str
     os: str
     virtual: bool
+    container: bool
     vendor: str
     product: str
     board: str

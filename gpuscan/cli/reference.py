@@ -55,6 +55,7 @@ def _row(one: Check) -> dict[str, Any]:
         "impact": mark.impact,
         "source": mark.source,
         "needs": list(mark.needs),
+        "voided_by": list(mark.voided_by),
         "aliases": list(mark.aliases),
     }
 
@@ -95,6 +96,7 @@ def render_check(one: Check, format_: str) -> str:
     lines += [f"urgency   {one.mark.urgency}", f"impact    {one.mark.impact}"]
     lines += [f"source    {one.mark.source}"] if one.mark.source else []
     lines += [f"needs     {', '.join(one.mark.needs)}"] if one.mark.needs else []
+    lines += [f"voided by {', '.join(one.mark.voided_by)}"] if one.mark.voided_by else []
     lines += (
         ["busy      only warns while jobs run (--context busy)"]
         if one.mark.jobs or one.mark.urgency != "now"

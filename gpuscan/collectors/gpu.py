@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from gpuscan.collectors import bus, gpu_facts
+from gpuscan.collectors.host import NAMESPACE, container
 from gpuscan.collectors.kernel import UNKNOWN_ERROR, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, samples, take, text
@@ -15,6 +16,7 @@ PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
 NVIDIA = "10DE"
 DISPLAY_CLASS = 0x03  # display and 3D controllers
+VGA, COMPUTE = 0x0300, 0x0302  # an adapter that drives a display, and a 3D controller
 NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
 NOT_LOGGED = Unread("", "not-found", "the kernel log was not read")  # log.facts replaces it
 CALLS = tuple(ask for ask in gpu_facts.EVERY if not ask.call.startswith("/"))
@@ -32,7 +34,7 @@ def plan(known: Recording) -> list[str]:
         return keys  # NVML is asked GPU by GPU, so the GPUs must be known first
     on_pci = _on_pci(known)
     for address in read_or(on_pci, ()):
-        keys += [f"link:{PCI}/{address}", f"file:/proc/driver/nvidia/gpus/{address}/information"]
+        keys += [f"link:{PCI}/{address}", _information(address)]
         keys += [ask.key(address) for ask in FILES]
     if is_unread(known.get(INIT)) or COUNT not in known:
         return keys
@@ -135,8 +137,18 @@ def _on_pci(recording: Recording) -> Fact[tuple[str, ...]]:
 
 
 def _is_gpu(identity: dict[str, str]) -> bool:
-    pci_class = int(identity["PCI_CLASS"], 16) >> 16
-    return identity["PCI_ID"].startswith(f"{NVIDIA}:") and pci_class == DISPLAY_CLASS
+    return identity["PCI_ID"].startswith(f"{NVIDIA}:") and _class(identity) >> 8 == DISPLAY_CLASS
+
+
+def _class(identity: dict[str, str]) -> int:
+    """`PCI_CLASS=30200` is class 0x0302, without the programming interface."""
+    return int(identity["PCI_CLASS"], 16) >> 8
+
+
+def _class_of(recording: Recording, address: str) -> Fact[int]:
+    uevent = f"file:{PCI}/{address}/uevent"
+    found: Fact[int] = take(recording, uevent, lambda value: _class(_identity(value)))
+    return found
 
 
 def _by_index(recording: Recording) -> list[str]:
@@ -169,7 +181,8 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[
     addresses = _listing(recording, sources)
     if is_unread(addresses):
         return addresses
-    gpus = [_gpu(recording, address, driver) for address in sorted(addresses)]
+    compute = any(_class_of(recording, address) == COMPUTE for address in addresses)
+    gpus = [_gpu(recording, address, driver, compute=compute) for address in sorted(addresses)]
     labels = [gpu.label for gpu in gpus]
     named = [
         gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in gpus
@@ -194,7 +207,8 @@ def _listing(recording: Recording, sources: Sources) -> Fact[tuple[str, ...]]:
     return tuple(dict.fromkeys([*read_or(addresses, ()), *imported]))
 
 
-def _gpu(recording: Recording, address: str, driver: Driver) -> Gpu:
+def _gpu(recording: Recording, address: str, driver: Driver, *, compute: bool) -> Gpu:
+    """Return one GPU of a node that has *compute* GPUs, or none but VGA adapters."""
     uevent = f"file:{PCI}/{address}/uevent"
     answers = gpu_facts.facts(recording, address)
     slot = _physical_slot(recording, address)
@@ -202,6 +216,7 @@ def _gpu(recording: Recording, address: str, driver: Driver) -> Gpu:
         address=address,
         label=_label(answers, slot, address),
         device_id=take(recording, uevent, _device_id),
+        role=_role(recording, address, compute=compute),
         bus=bus.link(recording, address),
         kernel_driver=take(recording, uevent, lambda value: _identity(value).get("DRIVER", "")),
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
@@ -211,6 +226,18 @@ def _gpu(recording: Recording, address: str, driver: Driver) -> Gpu:
         logged_uuid=NOT_LOGGED,
         **answers,
     )
+
+
+def _role(recording: Recording, address: str, *, compute: bool) -> str:
+    """Return what the GPU serves for; what PCI does not show of it (an import) leaves `compute`."""
+    uevent = f"file:{PCI}/{address}/uevent"
+    bound = take(recording, uevent, lambda value: _identity(value).get("DRIVER", ""))
+    if read_or(bound, "") not in ("", "nvidia"):
+        return "lent"
+    unlisted = is_unread(recording.get(handle(address)))
+    if unlisted and not is_unread(recording.get(INIT)) and _is_hidden(recording, address):
+        return "hidden"
+    return "display" if compute and _class_of(recording, address) == VGA else "compute"
 
 
 def _device_id(value: Any) -> Any:
@@ -287,18 +314,36 @@ def _access_without_handle(
         return access(handle)
     if _is_hidden(recording, address):
         return handle._replace(kind="no-permission", text="hidden from this container")
+    if _lacks_device_file(recording, address):
+        return "no-device-file"
     return "lost" if absent else "unopened"
 
 
 def _is_hidden(recording: Recording, address: str) -> bool:
-    """Return whether the kernel drives the GPU but its device file is missing, as in a
-    container.
+    """Return whether a container hides the GPU: the kernel drives it, and either the driver's
+    folder of it or its device file is not there.
+
+    The driver's folder is never missing outside a container. A device file may be: a single one is
+    hidden only where the scan is known to run in a container.
     """
-    minor = take(recording, f"file:/proc/driver/nvidia/gpus/{address}/information", _minor)
-    if is_unread(minor):
+    if is_unread(take(recording, _information(address), _minor)):
         identity = take(recording, f"file:{PCI}/{address}/uevent", _identity)
         return not is_unread(identity) and identity.get("DRIVER") == "nvidia"
-    return f"nvidia{minor}" not in _listed(recording, "dir:/dev")
+    if not _lacks_device_file(recording, address):
+        return False
+    contained = take(recording, NAMESPACE, container)
+    if not is_unread(contained):
+        return bool(contained)
+    return sum(_lacks_device_file(recording, other) for other in _addresses(recording)) > 1
+
+
+def _lacks_device_file(recording: Recording, address: str) -> bool:
+    minor = take(recording, _information(address), _minor)
+    return not is_unread(minor) and f"nvidia{minor}" not in _listed(recording, "dir:/dev")
+
+
+def _information(address: str) -> str:
+    return f"file:/proc/driver/nvidia/gpus/{address}/information"
 
 
 def _minor(value: Any) -> int:
@@ -311,7 +356,8 @@ def _add_sources(gpu: Gpu, sources: Sources) -> None:
     """Add the reading keys behind each fact of a GPU."""
     path, address = f"gpus[{gpu.label}]", gpu.address
     uevent = f"file:{PCI}/{address}/uevent"
-    sources[f"{path}.device_id"] = sources[f"{path}.kernel_driver"] = (uevent,)
+    for fact in ("device_id", "kernel_driver", "role"):
+        sources[f"{path}.{fact}"] = (uevent,)
     sources[f"{path}.access"] = (INIT, handle(address))
     bus.book(path, address, sources)
     sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)

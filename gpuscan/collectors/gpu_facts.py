@@ -88,6 +88,7 @@ OWN = (
     Query("minor", "nvmlDeviceGetMinorNumber", count),
     Query("module_id", "nvmlDeviceGetModuleId", count),
     Query("name", "nvmlDeviceGetName", text),
+    Query("virtualization", "nvmlDeviceGetVirtualizationMode", parse.virtualization),
     Query("uuid", "nvmlDeviceGetUUID", text),
     Query("serial", "nvmlDeviceGetSerial", text),
     Query("part_number", "nvmlDeviceGetBoardPartNumber", text),

@@ -136,3 +136,11 @@ def celsius(value: Any) -> int:
 def memory_celsius(value: Any) -> Fact[int]:
     """Parse the memory's temperature; a GPU without a sensor in its memory answers 0."""
     return count(value) or Unread("", "not-supported", "0: no sensor")
+
+
+VIRTUALIZATION = ("none", "passthrough", "vgpu", "host-vgpu", "host-vsga")  # by NVML's number
+
+
+def virtualization(value: Any) -> str:
+    """nvmlGpuVirtualizationMode_t of NVML: 2 is a vGPU in a guest, 3 and 4 a host of vGPUs."""
+    return VIRTUALIZATION[count(value)]

@@ -8,6 +8,8 @@ from gpuscan.recording import Recording
 
 DMI = "file:/sys/class/dmi/id/"
 CPUINFO = "file:/proc/cpuinfo"
+NAMESPACE = "link:/proc/self/ns/pid"
+FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 
 
 def _seconds(value: Any) -> float:
@@ -25,6 +27,13 @@ def _guest(value: Any) -> bool:
     return "hypervisor" in flags[0].split()
 
 
+def container(value: Any) -> bool:
+    """Parse `pid:[4026531836]`: the number of the machine's first PID namespace is fixed."""
+    name = text(value)
+    int(name.removeprefix("pid:[").removesuffix("]"))
+    return name != FIRST_NAMESPACE
+
+
 FACTS = {
     "hostname": ("file:/proc/sys/kernel/hostname", text),
     "machine_id": ("file:/etc/machine-id", text),
@@ -33,6 +42,7 @@ FACTS = {
     "kernel": ("file:/proc/sys/kernel/osrelease", text),
     "os": ("file:/etc/os-release", _os_name),
     "virtual": (CPUINFO, _guest),
+    "container": (NAMESPACE, container),
     "vendor": (DMI + "sys_vendor", text),
     "product": (DMI + "product_name", text),
     "board": (DMI + "board_name", text),

@@ -10,6 +10,7 @@ from gpuscan.model.report_rows import RunInfo
 from gpuscan.profile import Profile
 
 HOLD_CHECK = "history.hold"
+PROFILE_CHECK = "profile.match"
 HOLD_ALIASES = {"history.no_hold_stands": HOLD_CHECK}
 
 

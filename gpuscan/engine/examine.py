@@ -5,6 +5,7 @@ from typing import Any
 
 from gpuscan.engine.case import Case
 from gpuscan.engine.explain import all_needs, explained, is_wrong
+from gpuscan.engine.fitting import fit_profile
 from gpuscan.engine.lens import FactLog, ProfileLens, look
 from gpuscan.engine.status import Outcome, derive_status, open_expectation, saw_only_empty_lists
 from gpuscan.engine.suite import Check, call
@@ -120,17 +121,17 @@ def _examine(one: Check, path: str, record: Any, case: Case, silent: Mapping[str
         log.add_missing(path, record)
         outcome = derive_status((), log.missing, case.profile)
         return _result(one, NODE, outcome, log)
-    profile = ProfileLens(case.profile, case.profile.data, "", log)
-    answer = call(one, look(record, path, log), profile)
+    profile = fit_profile(case.profile, record)
+    answer = call(one, look(record, path, log), ProfileLens(profile, profile.data, "", log))
     if answer.crash:
         last = answer.crash.splitlines()[-1]
         log.add_missing(path, Unread(one.file, "garbled", f"the check itself crashed: {last}"))
     findings = answer.findings
     if case.busy:
         findings = tuple(_ease(one, finding) for finding in findings)
-    outcome = derive_status(findings, log.missing, case.profile)
+    outcome = derive_status(findings, log.missing, profile)
     if answer.not_judged and outcome.status is Status.PASS:
-        outcome = open_expectation(answer.not_judged, case.profile)
+        outcome = open_expectation(answer.not_judged, profile)
     if outcome.status is Status.PASS and saw_only_empty_lists(log):
         reason = "does not apply: nothing in this node to compare"
         outcome = Outcome(Status.SKIP, reason, SkipReason.NOTHING_TO_COMPARE)

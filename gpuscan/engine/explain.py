@@ -1,4 +1,10 @@
-"""Echoes: what a failed check explains on the same subject is skipped, not reported again."""
+"""Echoes: what a failed check explains on the same subject is skipped, not reported again.
+
+A root explains a finding in one of two ways. Either the finding needs what the root lacks, and is
+no heavier; or the root voids the expectation that the finding rests on (`voided_by`), and then the
+finding says nothing, however heavy: a GPU of another model has not lost the NVLinks that the
+profile expects of its own.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +37,7 @@ def is_wrong(result: Result, case: Case) -> bool:
 
 
 def explain_echoes(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Turn the echoes of a failed need into skips; a failure with a heavier action is no echo."""
+    """Turn the echoes of a failed need, and what a failed check voids, into skips."""
     needs = all_needs(case.checks)
     eased = {one.id for one in case.checks if case.busy and waits_for_jobs(one)}
     roots = [
@@ -39,7 +45,8 @@ def explain_echoes(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...
         for one in results
         if is_wrong(one, case) or (one.status is Status.WARN and one.check in eased)
     ]
-    return tuple(_explain(one, roots, needs[one.check]) for one in results)
+    voided_by = {one.id: frozenset(one.mark.voided_by) for one in case.checks}
+    return tuple(_explain(one, roots, needs[one.check], voided_by[one.check]) for one in results)
 
 
 def waits_for_jobs(one: Check) -> bool:
@@ -58,11 +65,15 @@ def explained(result: Result, root: Root) -> Result:
     )
 
 
-def _explain(result: Result, roots: Sequence[Result], needs: frozenset[str]) -> Result:
+def _explain(
+    result: Result, roots: Sequence[Result], needs: frozenset[str], voided_by: frozenset[str]
+) -> Result:
     if not _was_judged(result):
         return result
     for root in roots:
-        if root.check in needs and _same_place(root, result, roots) and _covers(root, result):
+        voids = root.check in voided_by and root.status is Status.FAIL
+        covers = root.check in needs and _covers(root, result)
+        if (voids or covers) and _same_place(root, result, roots):
             return explained(result, Root(root.check, root.about))
     return result
 

@@ -205,3 +205,24 @@ def odd(pairs: Sequence[tuple[Any, Any]]) -> Odd:
         [record for record, _ in others],
         ", ".join(f"{record.label} {value}" for record, value in others),
     )
+
+
+def odd_siblings(gpus: Iterable[T], fact: str) -> Odd:
+    """Return the GPUs in which *fact* differs from what most of their siblings have; only GPUs of
+    one device id are siblings, and one whose id was not read has none.
+    """
+    models: dict[Any, list[tuple[T, Any]]] = {}
+    for gpu, value in read(gpus, fact):
+        models.setdefault(_device_id(gpu), []).append((gpu, value))
+    splits = [odd(pairs) for pairs in models.values()]
+    differing = [split for split in splits if split.odd]
+    return Odd(
+        ", ".join(str(split.common) for split in differing),
+        [gpu for split in differing for gpu in split.odd],
+        ", ".join(split.told for split in differing),
+    )
+
+
+def _device_id(gpu: Any) -> Any:
+    record = object.__getattribute__(gpu, "_record")
+    return record.address if is_unread(record.device_id) else record.device_id

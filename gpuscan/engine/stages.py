@@ -13,12 +13,14 @@ from gpuscan.engine.case import Case, with_current_ids
 from gpuscan.engine.escalation import escalate, tag_faults
 from gpuscan.engine.examine import run_checks
 from gpuscan.engine.explain import explain_echoes
+from gpuscan.engine.fitting import fit_to_node
 from gpuscan.engine.hold import apply_holds, hold_after
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import parts_of
 from gpuscan.engine.shared import mark_shared_cause
 from gpuscan.engine.slots import blame_slot
+from gpuscan.engine.unmatched import fold_open_expectations
 from gpuscan.model import read_or
 from gpuscan.model.outcome import Result
 
@@ -27,6 +29,7 @@ Stage = Callable[[Case, Results], Results]
 
 STAGES: tuple[Stage, ...] = (
     explain_echoes,  # what a failed check explains is skipped: one lost GPU is one finding
+    fold_open_expectations,  # a machine without a profile is one unknown, not one a check
     blame_common_end,  # of failing pairs of GPUs, blame the GPU that they have in common
     mark_shared_cause,  # a fault of half of the GPUs is no fault of each: nothing is replaced
     tag_faults,  # note what tells one fault of a check from another, for later runs
@@ -39,6 +42,7 @@ STAGES: tuple[Stage, ...] = (
 def judge(case: Case) -> Report:
     """Return the report on one node; pure: the same case gives the same report."""
     case = with_current_ids(case)
+    case = case._replace(profile=fit_to_node(case.profile, case.node))
     with redirect_stdout(sys.stderr):  # standard output is the report's: checks may print
         results = run_checks(case)
     for stage in STAGES:

@@ -51,7 +51,7 @@ def open_expectation(name: str, profile: Profile) -> Outcome:
     """Return the outcome of a check whose expectation the profile leaves open.
 
     It is a skip where the profile vouches for the machine, or where only the owner can want a
-    value; elsewhere nobody said what is right.
+    value; elsewhere nobody said what is right, and the outcome is unknown.
     """
     if profile.vouches or is_choice(name):
         reason = f"not judged: profile {profile.name} leaves {name} open"

@@ -190,18 +190,23 @@ class Process(NamedTuple):
 
 class Gpu(NamedTuple):
     """One GPU. *address* is its PCI address; *access* says whether the driver can talk to it: ok,
-    not-loaded, mismatch, no-library, lost, reset-required, timed-out, failed or unopened.
+    not-loaded, mismatch, no-library, lost, reset-required, timed-out, failed, unopened or
+    no-device-file.
 
-    *device_id* reads `10de:2335`; *module_id* is the board's module number, *physical_slot* the
-    chassis slot and *root_port* the PCIe root port above the GPU; *recovery_action* is NVML field
-    230 (0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7
-    system reboot); *busy_percent* is the share of time in which a program ran on it,
-    *link_generation* the highest PCIe generation of both ends; *logged_serial* and *logged_uuid*
-    are what the driver logged when the GPU failed, often the only source for a dead one.
+    *role* is compute, display (a VGA adapter beside 3D controllers), lent (bound to another driver,
+    such as vfio-pci) or hidden (from this container). *device_id* reads `10de:2335`;
+    *virtualization* is none, passthrough, vgpu (this is a guest's vGPU), host-vgpu or host-vsga;
+    *module_id* is the board's module number, *physical_slot* the chassis slot and *root_port* the
+    PCIe root port above the GPU; *recovery_action* is NVML field 230 (0 none, 1 reset, 2 reboot, 3
+    drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7 system reboot); *busy_percent* is
+    the share of time in which a program ran on it, *link_generation* the highest PCIe generation of
+    both ends; *logged_serial* and *logged_uuid* are what the driver logged when the GPU failed,
+    often the only source for a dead one.
     """
 
     address: str
     label: str
+    role: str
     device_id: Fact[str]
     kernel_driver: Fact[str]
     root_port: Fact[str]
@@ -211,6 +216,7 @@ class Gpu(NamedTuple):
     minor: Fact[int]
     module_id: Fact[int]
     name: Fact[str]
+    virtualization: Fact[str]
     uuid: Fact[str]
     serial: Fact[str]
     part_number: Fact[str]
@@ -266,8 +272,10 @@ NO_CAPABILITY = frozenset(
         "nvml_index",
         "performance_state",
         "physical_slot",
+        "role",
         "root_port",
         "uuid",
+        "virtualization",
     )
 )
 # Facts that every GPU gives: a gap in them is never "not supported".

@@ -6,7 +6,8 @@ from gpuscan.model.unread import Fact
 
 
 class Host(NamedTuple):
-    """The machine: names, boot, kernel, DMI; *virtual* is True in a guest.
+    """The machine: names, boot, kernel, DMI; *virtual* is True in a guest, *container* where the
+    scan ran in another PID namespace than the machine's first.
 
     Serials are as the vendor left them, placeholders such as "Not Specified" included, which
     `gpuscan.model.identity` recognises.
@@ -19,6 +20,7 @@ class Host(NamedTuple):
     kernel: Fact[str]
     os: Fact[str]
     virtual: Fact[bool]
+    container: Fact[bool]
     vendor: Fact[str]
     product: Fact[str]
     board: Fact[str]

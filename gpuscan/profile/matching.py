@@ -14,12 +14,13 @@ GPUS_FIT, MACHINE_FITS = 1, 2
 
 
 class _Traits(NamedTuple):
-    """What a profile is matched with: the GPUs' device ids, None where one was not read, and the
-    machine's DMI names.
+    """What a profile is matched with: the device ids of the GPUs that compute, None where one was
+    not read; the machine's DMI names; the names of its vGPUs.
     """
 
     device_ids: frozenset[str | None]
     machine: tuple[str, ...]
+    vgpus: frozenset[str]
 
 
 def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
@@ -39,11 +40,15 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     best = sorted(name for name in scores if scores[name] == score) if score else []
     if len(best) == 1:
         chosen = load(best[0], settings)._replace(vouches=score == MACHINE_FITS)
-        return chosen, f"profile {best[0]} {_reason(score, traits)}"
+        if traits.vgpus <= {chosen.data["gpu"]["name"]}:
+            return chosen, f"profile {best[0]} {_reason(score, traits)}"
+        vgpus = ", ".join(sorted(traits.vgpus))
+        return _default(settings), f"no profile matches this machine: {vgpus} is a vGPU"
     if best:
-        return _default(settings), f"{' and '.join(best)} fit equally: name one with --profile"
+        why = f"no profile was chosen: {' and '.join(best)} fit equally"
+        return _default(settings), why
     gpus = ", ".join(sorted(gpu or "a GPU without device id" for gpu in traits.device_ids))
-    why = f"no profile knows {gpus or 'a machine without GPUs'}: name one with --profile"
+    why = f"no profile matches this machine: none knows {gpus or 'one without GPUs'}"
     return _default(settings), why
 
 
@@ -53,10 +58,11 @@ def _default(settings: Sequence[str]) -> Profile:
 
 def _traits(node: Node) -> _Traits:
     dmi = (node.host.vendor, node.host.product, node.host.board)
-    gpus = read_or(node.gpus, ())
+    gpus = [gpu for gpu in read_or(node.gpus, ()) if gpu.role != "display"]
     return _Traits(
         frozenset(read_or(gpu.device_id, None) for gpu in gpus),
         tuple(name for name in dmi if not is_unread(name)),
+        frozenset(str(gpu.name) for gpu in gpus if gpu.virtualization == "vgpu"),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpuscan.engine.blame import IDENTITY, Target
+from gpuscan.engine.case import PROFILE_CHECK
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
@@ -26,6 +27,7 @@ NEXT = {
         "Incomplete: keep the node drained. Run `gpuscan doctor` to see what could not "
         "be read, then rerun."
     ),
+    "no-profile": "Incomplete: keep the node drained. Name a profile, or write one, then rerun.",
 }
 
 
@@ -165,7 +167,15 @@ def _next(report: Report) -> Iterator[Line]:
             f"Nothing is wrong within what was judged ({judged}): that is not the whole node."
         )
     else:
-        yield Line(NEXT["fail-on-warn" if report.exit_code == EXIT_WARN else report.verdict])
+        yield Line(NEXT[_outlook(report)])
+
+
+def _outlook(report: Report) -> str:
+    """Return the key of NEXT: the verdict, or the one thing that stands behind it."""
+    if report.exit_code == EXIT_WARN:
+        return "fail-on-warn"
+    unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
+    return "no-profile" if unknown == {PROFILE_CHECK} else report.verdict
 
 
 def _identity(target: Target) -> str:

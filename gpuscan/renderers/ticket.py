@@ -165,7 +165,7 @@ def _part(part: Mapping[str, Any]) -> list[TicketLine]:
 
 def _machine(ticket: Mapping[str, Any]) -> list[TicketLine]:
     machine, driver = ticket["machine"], ticket["driver"]
-    rows = [(key, value) for key, value in machine.items() if key != "virtual"]
+    rows = [(key, value) for key, value in machine.items() if key not in ("virtual", "container")]
     entries = [_fact(key, value, CHASSIS if "serial" in key else "") for key, value in rows]
     flavour = f" ({driver['flavour']} kernel module)" if driver["flavour"] else ""
     entries.append(

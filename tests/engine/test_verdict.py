@@ -260,11 +260,10 @@ def test_an_open_expectation_is_not_judged_or_unknown_where_nothing_vouches(tmp_
         SKIP,
         "not judged: profile default leaves gpu.count open",
     )
-    result = the(judged(checks, demo_node(), expecting()._replace(vouches=False)), "area.count")
-    assert (result.status, result.reason.split(":")[0]) == (
-        UNKNOWN,
-        "no expectation for gpu.count",
-    )
+    report = judged(checks, demo_node(), expecting()._replace(vouches=False))
+    assert the(report, "area.count").reason == "explained by profile.match (node)"
+    assert the(report, "profile.match").status is UNKNOWN
+    assert report.exit_code == 3
     four = load("default", ["gpu.count=4"])
     result = the(judged(checks, demo_node(), four), "area.count")
     assert result.status is PASS
@@ -809,7 +808,9 @@ def test_siblings(node):
 def test_a_need_that_is_open_leaves_no_gpu_out(tmp_path: Path) -> None:
     node = hot(demo_node(), "SXM8")
     report = judged(checks_of(tmp_path / "c", OPEN_NEED), node, expecting()._replace(vouches=False))
-    assert set(statuses(report, "area.model").values()) == {UNKNOWN}
+    assert {one.reason for one in report.results if one.check == "area.model"} == {
+        "explained by profile.match (node)"
+    }
     assert the(report, "area.siblings").status is FAIL, (
         "that nobody said what to expect is no silence of the GPUs"
     )

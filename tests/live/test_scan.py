@@ -146,7 +146,7 @@ def test_no_gpu_and_nothing_expected(machine: Make) -> None:
     done = node.run("--profile", "auto")
     assert done.verdict == (3, "incomplete", False)
     assert done.report["findings"] == []
-    assert any("name one with --profile" in note for note in done.report["notes"])
+    assert any("no profile matches" in note for note in done.report["notes"])
 
 
 def test_crash_costs_one_key(eight: Machine) -> None:

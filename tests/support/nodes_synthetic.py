@@ -165,6 +165,7 @@ def _host(site: Site) -> Answers:
         "file:/etc/os-release": (
             'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\n'
         ),
+        "link:/proc/self/ns/pid": "pid:[4026531836]",
         "file:/proc/cpuinfo": (
             GRACE
             if site.arm
@@ -471,6 +472,7 @@ def _gpu(number: int, seat: Seat, site: Site) -> Answers:
         "PowerManagementLimit": board.power_mw,
         "PowerManagementDefaultLimit": board.power_mw,
         "CurrentClocksEventReasons": 1,  # idle
+        "VirtualizationMode": 1 if site.guest else 0,
     }
     with_arguments = {
         "Temperature": {"0": 30 + number},
@@ -715,6 +717,7 @@ def container_of_four() -> Recording:
     lacks = Unread("", "not-found", "No such file or directory", 2)
     answers |= {
         "nvml:nvmlDeviceGetCount()": 4,
+        "link:/proc/self/ns/pid": "pid:[4026533001]",
         "dir:/dev": [
             name
             for name in answers["dir:/dev"]
