@@ -1,24 +1,33 @@
 """InfiniBand: every expected port is present, active and at its rate."""
 
 from gpuscan import Action, Node, Port, Profile, check, fail, odd, read, warn
+from gpuscan.engine.rails import Place, find_place, find_rails, kinds
+from gpuscan.engine.rails_missing import explain_missing
 from gpuscan.profile.version import satisfies
+
+ERRORS_AN_HOUR = 120  # InfiniBand Architecture Specification: at a bit error rate of 1e-12
+HOUR_S = 3600.0
+SHORT_S = 60.0  # a shorter window shows a burst, no rate
+SIBLINGS = 3  # other ports of one board type: more than the second port of an adapter has
+CEILING = 255  # the counter has eight bits, and stops there
 
 
 @check(action=Action.INSPECT, impact="capacity", aliases=["infiniband.every_port_is_there"])
 def test_port_count(node: Node, profile: Profile) -> None:
-    """The node has as many InfiniBand ports as the profile expects."""
+    """The node has as many InfiniBand ports as the profile expects.
+
+    Counted are the rails: the HCAs that the profile names, else ports of one board type. Storage
+    ports of another type do not stand in for them.
+    """
     found, expected = len(node.ports), profile.infiniband.ports
-    if expected and not found:
+    if expected:
+        found = len(find_rails(node.ports, profile.infiniband).labels)
+    if found < expected:
+        missing = explain_missing(node, profile.infiniband, expected - found)
         fail(
-            f"0 of {expected} InfiniBand ports are present: is the driver (mlx5_ib) loaded, and is "
-            "this the right profile?",
-            action=Action.FIX_CONFIG,
-            observed=found,
-            expected=expected,
-        )
-    elif found < expected:
-        fail(
-            f"{found} of {expected} InfiniBand ports are present",
+            f"{found} of {expected} InfiniBand ports are present: {missing.text}",
+            action=missing.action,
+            culprits=missing.culprits,
             observed=found,
             expected=expected,
         )
@@ -28,30 +37,44 @@ def test_port_count(node: Node, profile: Profile) -> None:
 def test_port_state(port: Port, profile: Profile) -> None:
     """The port's link is up, and the subnet manager has made it active.
 
-    If as many ports are active as the profile expects, any other port is a spare and only warns.
+    A spare, a port that was never up and that nothing misses, only warns, and so does one that no
+    expectation speaks of.
     """
     state = port.state
     if state == "ACTIVE":
         return
     physical = next((value for _, value in read([port], "phys_state")), "unknown")
+    place = find_place(port, profile.infiniband)
+    if place is Place.VIRTUAL:
+        return
     message, action = _explain_state(state, physical)
-    say = warn if _is_spare(port, profile) else fail
+    expected = place in (Place.RAIL, Place.LOST) or _is_told_for_itself(port)
+    say = fail if expected else warn
     say(message, action=action, observed=f"{state}, {physical}")
 
 
-def _is_spare(port: Port, profile: Profile) -> bool:
-    expected = profile.infiniband.get("ports")
-    return port.state != "ACTIVE" and expected is not None and port.active_ports >= expected
+def _is_told_for_itself(port: Port) -> bool:
+    """Return whether a text that tells nothing of the port's past shows that it is broken.
+
+    Nobody pastes only ports that are meant to be down; and a single one that is down among its
+    siblings is no spare.
+    """
+    if read([port], "link_downed.total"):
+        return False
+    up = {one.label for one, state in read(port.peers, "state") if state == "ACTIVE"}
+    siblings = next(group for group in kinds(port.peers).values() if _holds(group, port))
+    others = {one.label for one in siblings} - {port.label}
+    return not up or (len(others) >= SIBLINGS and others <= up)
 
 
 def _explain_state(state: str, physical: str) -> tuple[str, Action]:
-    if state in ("INIT", "ARMED"):
-        return f"the port is in {state}, waiting for the subnet manager", Action.FIX_CONFIG
     if physical == "Disabled":
         return "the port is administratively disabled", Action.FIX_CONFIG
-    if state == "DOWN":
+    if state in ("INIT", "ARMED") and physical in ("LinkUp", "unknown"):
+        return f"the port is in {state}, waiting for the subnet manager", Action.FIX_CONFIG
+    if state in ("INIT", "ARMED", "DOWN"):
         return (
-            f"the port is DOWN ({physical}), no link: check cable, transceiver and switch",
+            f"the port is {state} ({physical}), no link: check cable, transceiver and switch",
             Action.INSPECT,
         )
     return f"the port is in state {state}, which gpuscan does not know", Action.INVESTIGATE
@@ -66,15 +89,21 @@ def _explain_state(state: str, physical: str) -> tuple[str, Action]:
 def test_port_rate(port: Port, profile: Profile) -> None:
     """The port's link runs at the rate the profile expects.
 
-    A spare port without a link is left to `infiniband.port_state`.
+    That is the rate of the rails; storage ports may belong to another network. A spare port without
+    a link is left to `infiniband.port_state`.
     """
     rate, expected = port.rate_gbps, profile.infiniband.rate_gbps
-    if rate < expected and not _is_spare(port, profile):
+    if rate >= expected:
+        return
+    active = port.state == "ACTIVE"
+    rails = find_rails(port.peers, profile.infiniband)
+    if port.label not in rails.labels:
+        return
+    if active or find_place(port, profile.infiniband) is Place.RAIL:
         # A port without a link shows its lowest rate, which is no reason to open the node.
-        action = Action.INSPECT if port.state == "ACTIVE" else Action.FIX_CONFIG
         fail(
             f"the port runs at {rate:g} Gb/s, the profile expects {expected:g} Gb/s",
-            action=action,
+            action=Action.INSPECT if active else Action.FIX_CONFIG,
             observed=rate,
             expected=expected,
         )
@@ -82,40 +111,47 @@ def test_port_rate(port: Port, profile: Profile) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="infiniband.port_state",
+    needs=("infiniband.port_state", "infiniband.port_rate"),
     impact="performance",
-    imported=True,
     aliases=["infiniband.no_port_is_slower_than_its_siblings"],
 )
 def test_port_rate_match(node: Node, profile: Profile) -> None:
     """No port runs slower than the others of its board type.
 
-    Judged where the profile sets no rate. A single slow port has lost lanes or a generation;
-    several may belong to another network by design, so they only warn.
+    It only warns where the profile sets no rate for them: a slow port may have lost lanes, or
+    belong to another network by design. In a pasted text, which has no profile, a single slow port
+    among its siblings fails.
     """
-    if profile.infiniband.get("rate_gbps") is not None:
+    judged: frozenset[str] = frozenset()
+    if profile.infiniband.get("rate_gbps") is not None:  # their rate is judged by the profile
+        judged = find_rails(node.ports, profile.infiniband).labels
+    down = {port.label for port, state in read(node.ports, "state") if state != "ACTIVE"}
+    rates = {port.label: rate for port, rate in read(node.ports, "rate_gbps")}
+    for ports in kinds(node.ports).values():
+        pairs = [
+            (port, rates[port.label])
+            for port in ports
+            if port.label in rates and port.label not in judged and port.label not in down
+        ]
+        _compare_rates(pairs, pasted=node.imported)
+
+
+def _compare_rates(pairs: list[tuple[Port, float]], *, pasted: bool) -> None:
+    best = max((rate for _, rate in pairs), default=0.0)
+    slow = [(port, rate) for port, rate in pairs if rate < best]
+    if not slow:
         return
-    down = [port.label for port, state in read(node.ports, "state") if state != "ACTIVE"]
-    boards = {port.label: board for port, board in read(node.ports, "board_id")}
-    kinds: dict[str, list[tuple[Port, float]]] = {}
-    for port, rate in read(node.ports, "rate_gbps"):
-        if port.label not in down:
-            kinds.setdefault(boards.get(port.label, ""), []).append((port, rate))
-    for pairs in kinds.values():
-        best = max(rate for _, rate in pairs)
-        slow = [(port, rate) for port, rate in pairs if rate < best]
-        which = ", ".join(f"{port.label} {rate:g}" for port, rate in slow)
-        if len(slow) == 1:
-            fail(
-                f"one port is slower than its siblings ({best:g} Gb/s): {which}",
-                culprits=[port for port, _ in slow],
-            )
-        elif slow:
-            warn(
-                f"ports are slower than their siblings ({best:g} Gb/s): {which}",
-                action=Action.MONITOR,
-                culprits=[port for port, _ in slow],
-            )
+    which = ", ".join(f"{port.label} {rate:g}" for port, rate in slow)
+    culprits = [port for port, _ in slow]
+    if len(slow) == 1 and pasted:
+        fail(f"one port is slower than its siblings ({best:g} Gb/s): {which}", culprits=culprits)
+    else:
+        action = Action.INSPECT if len(slow) == 1 else Action.MONITOR
+        warn(
+            f"slower than the others of the same board type ({best:g} Gb/s): {which}",
+            action=action,
+            culprits=culprits,
+        )
 
 
 @check(
@@ -126,21 +162,30 @@ def test_port_rate_match(node: Node, profile: Profile) -> None:
 )
 def test_hcas(node: Node, profile: Profile) -> None:
     """Every HCA that the profile names is present."""
-    absent = [
-        name for name in profile.infiniband.hcas if name not in {port.hca for port in node.ports}
-    ]
+    expected = profile.infiniband.hcas
+    present = {name for port in node.ports for name in (port.hca, port.label)}
+    absent = [name for name in expected if name not in present]
     if absent:
+        missing = explain_missing(node, profile.infiniband, len(absent))
         fail(
-            f"no InfiniBand port found for {', '.join(absent)}",
+            f"no InfiniBand port found for {', '.join(absent)}: {missing.text}",
+            action=missing.action,
+            culprits=missing.culprits,
             observed=sorted(port.hca for port in node.ports),
         )
 
 
 @check(action=Action.FIX_CONFIG, impact="performance", aliases=["infiniband.firmware_is_expected"])
 def test_firmware(port: Port, profile: Profile) -> None:
-    """The HCA's firmware version is one that the profile allows."""
+    """The HCA's firmware version is one that the profile allows.
+
+    It is that of the rails: other boards have version numbers of their own.
+    """
     version, allowed = port.firmware, profile.infiniband.firmware
-    if not satisfies(version, allowed):
+    if satisfies(version, allowed):
+        return
+    rails = find_rails(port.peers, profile.infiniband).labels
+    if not rails or port.label in rails:
         fail(
             f"firmware {version} does not satisfy {allowed}",
             observed=version,
@@ -173,6 +218,55 @@ def test_firmware_match(node: Node) -> None:
 @check(
     action=Action.INSPECT,
     needs="infiniband.port_state",
+    source="PCI: lanes and speed are negotiated when the link trains and do not depend on load",
+    impact="performance",
+)
+def test_pcie_link(port: Port) -> None:
+    """The HCA's PCIe link is as wide and as fast as both ends support.
+
+    Where the slot's own maximum was not read, the link is compared with the other HCAs of the same
+    board type: a slot may have fewer lanes by design.
+    """
+    if port.virtual:
+        return
+    siblings = next((group for group in kinds(port.peers).values() if _holds(group, port)), [])
+    for fact, most, slot, unit in LINK_FACTS:
+        _judge_link(port, siblings, fact, most, slot, unit)
+
+
+LINK_FACTS = (
+    ("width", "max_width", "slot_width", "x{:g}"),
+    ("speed_gts", "max_speed_gts", "slot_speed_gts", "{:g} GT/s"),
+)
+
+
+def _holds(ports: list[Port], port: Port) -> bool:
+    return any(one.label == port.label for one in ports)
+
+
+def _judge_link(
+    port: Port, siblings: list[Port], fact: str, most: str, slot: str, unit: str
+) -> None:
+    now, highest = getattr(port.link, fact), getattr(port.link, most)
+    if now >= highest:
+        return
+    slots = [value for _, value in read([port], f"link.{slot}")]
+    best = max((value for _, value in read(siblings, f"link.{fact}")), default=now)
+    shown, limit = unit.format(now), unit.format(highest)
+    where = f"the PCIe link of {port.hca} ({port.address}) runs at {shown}"
+    if now < best or any(now < value for value in slots):
+        fail(
+            f"{where}, it supports {limit}: check seating, riser and slot",
+            observed=now,
+            expected=min([highest, *slots]),
+        )
+    elif not slots and len(siblings) < 2:
+        warn(f"{where}, it supports {limit}; whether the slot does was not read", observed=now)
+
+
+@check(
+    action=Action.INSPECT,
+    needs="infiniband.port_state",
     impact="availability",
     aliases=["infiniband.link_does_not_flap"],
 )
@@ -188,20 +282,41 @@ def test_link_flaps(port: Port) -> None:
             observed=grown,
             expected=0,
         )
+    total = port.link_downed.total
+    if total == CEILING:
+        warn(
+            f"link_downed stands at its ceiling ({CEILING}): whether the link still goes down "
+            "cannot be seen; clear the counter (perfquery -R) and watch it",
+            action=Action.MONITOR,
+            observed=total,
+        )
 
 
 @check(
     action=Action.INSPECT,
     needs="infiniband.port_state",
+    source="InfiniBand Architecture Specification: bit error rate 1e-12, 120 symbol errors an hour",
     impact="performance",
     aliases=["infiniband.no_symbol_errors_are_added"],
 )
 def test_symbol_errors(port: Port) -> None:
-    """The port counted no symbol error during the scan."""
+    """The port counts no more symbol errors than the InfiniBand specification allows.
+
+    A window shorter than a minute shows no rate: what it counts warns, unless it is more than a
+    whole hour may have.
+    """
     grown = port.symbol_errors.growth
-    if grown > 0:
-        warn(
-            f"symbol errors during the scan: {grown}; check cable and transceiver",
+    if not grown:
+        return
+    seconds = port.symbol_errors.seconds
+    allowed = ERRORS_AN_HOUR * max(seconds / HOUR_S, 1.0)
+    told = f"{grown} symbol errors in {seconds:.3g} s"
+    if grown > allowed:
+        fail(
+            f"{told}, {ERRORS_AN_HOUR} an hour are allowed: check cable and transceiver",
             observed=grown,
-            expected=0,
+            expected=int(allowed),
         )
+    else:
+        short = "; too short a time to tell a rate" if seconds < SHORT_S else ""
+        warn(f"{told}{short}; check cable and transceiver", observed=grown, expected=0)

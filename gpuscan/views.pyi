@@ -13,6 +13,21 @@ class Profile:
     def get(self, name: str) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...
 
+class Adapter:
+    label: str
+    address: str
+    device_id: str
+    driver: str
+    infiniband: bool
+
+class AdapterLink:
+    width: int
+    max_width: int
+    slot_width: int
+    speed_gts: float
+    max_speed_gts: float
+    slot_speed_gts: float
+
 class Aer:
     fatal: Counter
     nonfatal: Counter
@@ -339,6 +354,7 @@ class Node:
     app_errors: tuple[AppError, ...]
     complaints: tuple[str, ...]
     imported: bool
+    adapters: tuple[Adapter, ...]
     tests: tuple[BurnTest, ...]
 
 class NvLink:
@@ -358,6 +374,7 @@ class Past:
     parts: tuple[Seen, ...]
     held: tuple[Held, ...]
     booted_s: float
+    ports: tuple[PortSeen, ...]
 
 class Pcie:
     width: int
@@ -386,7 +403,18 @@ class Port:
     far_end: str
     link_downed: Counter
     symbol_errors: Counter
-    active_ports: int
+    virtual: bool
+    link: AdapterLink
+    seen_up: bool
+    peers: tuple[Port, ...]
+
+class PortSeen:
+    label: str
+    best_gbps: float
+    link_downed: int
+    symbol_errors: int
+    at_s: float
+    boot_id: str
 
 class Power:
     usage_w: float

@@ -4,7 +4,7 @@ readings.
 
 from typing import Any
 
-from gpuscan.collectors import fabric, gpu, host, kernel, log, past, service, storage
+from gpuscan.collectors import adapters, fabric, gpu, host, kernel, log, past, service, storage
 from gpuscan.collectors.reading import Sources
 from gpuscan.model import Node
 from gpuscan.recording import Recording
@@ -86,7 +86,8 @@ def node(recording: Recording) -> Node:
     kernel_log, gpus, incidents = log.facts(
         recording, gpu.facts(recording, driver, sources), sources
     )
-    ports, ethernet_ports = fabric.facts(recording, sources)
+    earlier = past.facts(recording, sources)
+    ports, ethernet_ports = fabric.facts(recording, earlier, sources)
     return Node(
         host=host.facts(recording, sources),
         driver=driver,
@@ -99,8 +100,9 @@ def node(recording: Recording) -> Node:
         kernel_modules=kernel.modules(recording, sources),
         kernel_log=kernel_log,
         incidents=incidents,
-        past=past.facts(recording, sources),
+        past=earlier,
         tests=_tests(recording, gpus, sources),
+        adapters=adapters.facts(recording, sources),
         sources=sources,
         **service.facts(recording, sources),
     )

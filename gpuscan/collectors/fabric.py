@@ -1,12 +1,12 @@
 """InfiniBand: the ports that sysfs lists, with their state, rate and firmware."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from gpuscan.collectors import cables, vpd
+from gpuscan.collectors import adapters, cables, vpd
 from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
-from gpuscan.model import Fact, Port, Unread, is_unread, read_or
+from gpuscan.model import Fact, Past, Port, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
@@ -15,6 +15,8 @@ DEVICES = "/sys/bus/pci/devices"
 NET = "/sys/class/net"
 HCA_FILES = ("fw_ver", "board_id", "hca_type", "node_guid")
 PORT_FILES = ("link_layer", "state", "phys_state", "rate")
+IDLE_GBPS = 40  # a port without a link shows 10, or 40: the slowest rate of four lanes
+PAST_PORTS = "history:ports"
 COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
@@ -30,14 +32,17 @@ def plan(known: Recording) -> list[str]:
         keys += [f"file:{base}/{name}" for name in HCA_FILES]
         keys += [f"file:{NET}/{netdev}/mtu" for netdev in _listed(known, f"{base}/device/net")[:1]]
         address = take(known, f"link:{base}/device", last)
-        slow += [] if is_unread(address) else [f"file:{DEVICES}/{address}/vpd"]
+        if not is_unread(address):
+            keys += adapters.plan(known, address)
+            slow.append(f"file:{DEVICES}/{address}/vpd")
         for number in _listed(known, f"{base}/ports"):
             port = f"{base}/ports/{number}"
             keys += [f"file:{port}/{name}" for name in PORT_FILES]
             keys += _counters(port)
             keys += [cables.gid(port)] if cables.wanted(known) else []
             layers.append(take(known, f"file:{port}/link_layer", _link_layer))
-    return keys + slow + (cables.plan(layers) if cables.wanted(known) else [])
+    swept = cables.wanted(known) and all(key in known for key in keys)
+    return keys + slow + (cables.plan(layers) if swept else [])
 
 
 def _counters(port: str) -> list[str]:
@@ -66,6 +71,7 @@ def scope(*, swept: bool) -> list[str]:
         f"dir:{ROOT}/*/ports",
         f"link:{ROOT}/*/device",
         f"dir:{ROOT}/*/device/net",
+        *adapters.scope(),
         *files,
     ]
 
@@ -107,7 +113,7 @@ def _rate_gbps(value: Any) -> float:
     return rate
 
 
-def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
+def facts(recording: Recording, past: Fact[Past], sources: Sources) -> tuple[Any, Any]:
     """Return the InfiniBand ports and the Ethernet ports of the same HCAs; without the sysfs
     directory there are none. One port whose kind was not read makes both lists Unread.
 
@@ -127,13 +133,29 @@ def facts(recording: Recording, sources: Sources) -> tuple[Any, Any]:
             return port.link_layer, port.link_layer
     ethernet = tuple(port for port in ports if read_or(port.link_layer, "") == "Ethernet")
     infiniband = [port for port in ports if port not in ethernet]
+    infiniband = [port._replace(seen_up=_was_seen_up(port, past)) for port in infiniband]
+    keys = {port.label: _keys(recording, port) for port in ports}
     for path, listing in (("ports", infiniband), ("ethernet_ports", ethernet)):
         for port in listing:
-            _add_sources(f"{path}[{port.label}]", port, sources)
-    states = tuple(f"file:{ROOT}/{port.hca}/ports/{port.number}/state" for port in infiniband)
-    sources.update({f"ports[{port.label}].active_ports": states for port in infiniband})
-    active = sum(port.state == "ACTIVE" for port in infiniband)
-    return tuple(port._replace(active_ports=active) for port in infiniband), ethernet
+            sources.update({f"{path}[{port.label}].{f}": k for f, k in keys[port.label].items()})
+    return with_peers(infiniband, keys, sources), ethernet
+
+
+def with_peers(
+    ports: Sequence[Port], keys: Mapping[str, Mapping[str, tuple[str, ...]]], sources: Sources
+) -> tuple[Port, ...]:
+    """Return the ports, each with all of them beside it; *keys* are the readings of their facts."""
+    for one in ports:
+        for other in ports:
+            path = f"ports[{one.label}].peers[{other.label}]"
+            sources.update({f"{path}.{fact}": keys[other.label][fact] for fact in PEER_FACTS})
+    return tuple(port._replace(peers=tuple(ports)) for port in ports)
+
+
+def _was_seen_up(port: Port, past: Fact[Past]) -> bool:
+    """Return whether an earlier run read a rate that a port without a link does not show."""
+    seen = () if is_unread(past) else past.ports
+    return any(one.label == port.label and one.best_gbps > IDLE_GBPS for one in seen)
 
 
 def _all_ports(recording: Recording, sources: Sources) -> Fact[list[Port]]:
@@ -150,12 +172,7 @@ def _all_ports(recording: Recording, sources: Sources) -> Fact[list[Port]]:
     return ports
 
 
-def _add_sources(path: str, port: Port, sources: Sources) -> None:
-    """Add the readings behind each fact of a port."""
-    sources.update({f"{path}.{fact}": keys for fact, keys in _keys(port).items()})
-
-
-def _keys(port: Port) -> dict[str, tuple[str, ...]]:
+def _keys(recording: Recording, port: Port) -> dict[str, tuple[str, ...]]:
     """Return the readings behind each fact of a port."""
     base, own = f"{ROOT}/{port.hca}", f"{ROOT}/{port.hca}/ports/{port.number}"
     netdev, vpd_key = f"dir:{base}/device/net", f"file:{DEVICES}/{port.address}/vpd"
@@ -169,6 +186,12 @@ def _keys(port: Port) -> dict[str, tuple[str, ...]]:
         "netdev": (netdev,),
         "mtu": (netdev, *mtu),
         "far_end": cables.sources(own, read_or(port.link_layer, "")),
+        "virtual": adapters.virtual_sources(recording, port.address),
+        "seen_up": (PAST_PORTS,) if PAST_PORTS in recording else (),
+        **{
+            f"link.{fact}": keys
+            for fact, keys in adapters.link_sources(recording, port.address).items()
+        },
     }
 
 
@@ -182,6 +205,11 @@ HCA_FACTS = {
     "hca_type": "hca_type",
     "node_guid": "node_guid",
 }
+
+PEER_FACTS = (
+    "link_layer", "state", "phys_state", "rate_gbps", "board_id", "hca_type", "link_downed",
+    "virtual", "seen_up", "link.width", "link.speed_gts",
+)  # fmt: skip
 
 
 def _port(recording: Recording, hca: str, number: str) -> Port:
@@ -214,7 +242,8 @@ def _port(recording: Recording, hca: str, number: str) -> Port:
         far_end=cables.far_end(recording, port, layer, guid, netdev),
         link_downed=counter(recording, f"file:{port}/counters/link_downed", _number),
         symbol_errors=counter(recording, f"file:{port}/counters/symbol_error", _number),
-        active_ports=0,
+        virtual=False if is_unread(address) else adapters.virtual(recording, address),
+        link=address if is_unread(address) else adapters.link(recording, address),
     )
 
 

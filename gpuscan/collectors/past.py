@@ -12,7 +12,7 @@ from typing import Any
 from gpuscan.collectors.log import booted_s
 from gpuscan.collectors.reading import Sources, count, parsed, take
 from gpuscan.model import Unread, is_unread, read_or
-from gpuscan.model.past import Boot, Fault, Held, Past, Seen, Tried
+from gpuscan.model.past import Boot, Fault, Held, Past, PortSeen, Seen, Tried
 from gpuscan.recording import Recording
 
 KEYS = {
@@ -22,7 +22,9 @@ KEYS = {
     "boots": "history:boots",
     "parts": "history:parts",
     "held": "history:hold",
+    "ports": "history:ports",
 }
+LATER = ("ports",)  # lists that no recording made before they existed has
 SCOPE = "history:*"
 SEL = "run:ipmitool -c sel elist"  # slow: asked for only where the past makes it matter
 POWER_WORDS = ("power off", "power cycle", "ac lost", "initiated by power up", "power-off")
@@ -32,6 +34,7 @@ LISTS: Mapping[str, Any] = {
     "boots": Boot,
     "parts": Seen,
     "held": Held,
+    "ports": PortSeen,
 }
 
 
@@ -46,7 +49,9 @@ def facts(recording: Recording, sources: Sources) -> Any:
     if is_unread(runs):
         return runs
     lists = {
-        name: take(recording, KEYS[name], partial(_rows, kind)) for name, kind in LISTS.items()
+        name: take(recording, KEYS[name], partial(_rows, kind))
+        for name, kind in LISTS.items()
+        if name not in LATER or KEYS[name] in recording
     }
     lack = next((value for value in lists.values() if is_unread(value)), None)
     if lack is not None:

@@ -35,7 +35,8 @@ def find_targets(
     the one at its address.
     """
     if finding.culprits:
-        return [_target(_in_slot(parts, name), f"gpu:{name}", None) for name in finding.culprits]
+        kind = "port" if result.check.startswith("infiniband.") else "gpu"
+        return [_target(_in_slot(parts, name), f"{kind}:{name}", None) for name in finding.culprits]
     kind, name = result.about.kind, result.about.label
     if kind == NODE.kind or (kind == "test" and not result.address):
         return []  # a test of all GPUs at once is the node's

@@ -94,8 +94,8 @@ def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:
     data where no name has them.
     """
     chosen, _ = profile_of(recording, collectors.node(recording), plan)
-    if not chosen.vouches and not plan.want.settings:
-        # nothing vouched for this machine: whoever judges it again shall look for a profile again
+    if (not chosen.vouches or chosen.fitted) and not plan.want.settings:
+        # nothing vouched for this machine, or not for all: whoever judges it again looks again
         return {}
     if (
         chosen.vouches

@@ -1,38 +1,72 @@
-"""Shared causes: if half of three or more GPUs show one fault, none is replaced for it."""
+"""Shared causes: if half of three or more GPUs show one fault, none is replaced for it; if half of
+three or more ports do, it is a matter of what they share, and no cable is pulled for it.
+"""
+
+from collections.abc import Collection, Mapping
 
 from gpuscan.engine.case import Case
-from gpuscan.model import is_unread
+from gpuscan.model import Node, is_unread
 from gpuscan.model.outcome import Action, Result, Status
 
-SHARED_FROM_GPUS = 3
+SHARED_FROM = 3
+GPUS, PORT = "gpus", "port"
 Fault = tuple[str, str]
 
 
 def mark_shared_cause(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Mark the failures whose cause is shared, and lower `replace` to `inspect` on them.
+    """Mark the failures whose cause is shared, and lower their action: of GPUs `replace` to
+    `inspect`, of ports `inspect` to `investigate`.
 
-    A check marked `shared=False` reads a GPU's own flag, which no shared cause can set.
+    A check marked `shared=False` reads a part's own flag, which no shared cause can set.
     """
-    node = case.node
-    gpus = frozenset() if is_unread(node.gpus) else frozenset(gpu.address for gpu in node.gpus)
     own = {one.id for one in case.checks if not one.mark.shared}
-    places: dict[Fault, set[str]] = {}
-    for result in results:
-        if result.status is Status.FAIL and result.address in gpus and result.check not in own:
-            places.setdefault(_fault(result), set()).add(result.address)
+    groups = _groups(case.node)
+    places: dict[tuple[str, Fault], set[str]] = {}
+    for one in results:
+        group = _group_of(one, groups)
+        if group and _may_be_shared(one, own):
+            places.setdefault((group, _fault(one)), set()).add(_place(one))
     shared = {
-        fault
-        for fault, where in places.items()
-        if len(gpus) >= SHARED_FROM_GPUS and 2 * len(where) >= len(gpus)
+        (group, fault)
+        for (group, fault), where in places.items()
+        if len(groups[group]) >= SHARED_FROM and 2 * len(where) >= len(groups[group])
     }
     return tuple(
         (
             _mark(one)
-            if one.status is Status.FAIL and one.address in gpus and _fault(one) in shared
+            if _may_be_shared(one, own) and (_group_of(one, groups), _fault(one)) in shared
             else one
         )
         for one in results
     )
+
+
+def _may_be_shared(one: Result, own: Collection[str]) -> bool:
+    return one.status is Status.FAIL and one.check not in own
+
+
+def _groups(node: Node) -> dict[str, frozenset[str]]:
+    """Return what can share a cause: the addresses of all GPUs, and the labels of the physical
+    ports of each board type.
+    """
+    gpus = () if is_unread(node.gpus) else node.gpus
+    groups = {GPUS: {gpu.address for gpu in gpus}}
+    for port in () if is_unread(node.ports) else node.ports:
+        if port.virtual is not True:
+            board = "" if is_unread(port.board_id) else port.board_id
+            groups.setdefault(f"ports {board}", set()).add(port.label)
+    return {name: frozenset(members) for name, members in groups.items()}
+
+
+def _group_of(one: Result, groups: Mapping[str, frozenset[str]]) -> str:
+    """Return the group that a result is about, empty if it is about none."""
+    place = _place(one)
+    names = (name for name in groups if (name == GPUS) != (one.about.kind == PORT))
+    return next((name for name in names if place in groups[name]), "")
+
+
+def _place(one: Result) -> str:
+    return one.about.label if one.about.kind == PORT else one.address or ""
 
 
 def _fault(result: Result) -> Fault:
@@ -49,11 +83,11 @@ def _fault(result: Result) -> Fault:
 
 
 def _mark(result: Result) -> Result:
+    is_port = result.about.kind == PORT
+    heavy = (Action.INSPECT, Action.REPLACE) if is_port else (Action.REPLACE,)
+    light = Action.INVESTIGATE if is_port else Action.INSPECT
     findings = tuple(
-        finding._replace(
-            shared=True,
-            action=Action.INSPECT if finding.action is Action.REPLACE else finding.action,
-        )
+        finding._replace(shared=True, action=light if finding.action in heavy else finding.action)
         for finding in result.findings
     )
     return result._replace(findings=findings)

@@ -53,7 +53,7 @@ def open_expectation(name: str, profile: Profile) -> Outcome:
     It is a skip where the profile vouches for the machine, or where only the owner can want a
     value; elsewhere nobody said what is right, and the outcome is unknown.
     """
-    if profile.vouches or is_choice(name):
+    if (profile.vouches and name not in profile.unvouched) or is_choice(name):
         reason = f"not judged: profile {profile.name} leaves {name} open"
         return Outcome(Status.SKIP, reason, SkipReason.NOT_JUDGED)
     return Outcome(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuscan.model.burnin import BurnTest, Ending, Load, Mismatch, Rate
 from gpuscan.model.change import Amount, Change, Compared
-from gpuscan.model.fabric import Port
+from gpuscan.model.fabric import Adapter, AdapterLink, Port
 from gpuscan.model.gpu import (
     Aer,
     BusLink,
@@ -31,7 +31,7 @@ from gpuscan.model.gpu import (
 )
 from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Echo, Incident, KernelLog
-from gpuscan.model.past import Boot, Fault, Held, Past, Seen, Tried
+from gpuscan.model.past import Boot, Fault, Held, Past, PortSeen, Seen, Tried
 from gpuscan.model.service import AppError, Service
 from gpuscan.model.storage import Disk, Firmware
 from gpuscan.model.unread import DERIVED, KINDS, READING_KINDS, Fact, Unread, is_unread, read_or
@@ -40,6 +40,8 @@ __all__ = [
     "DERIVED",
     "KINDS",
     "READING_KINDS",
+    "Adapter",
+    "AdapterLink",
     "Aer",
     "Amount",
     "AppError",
@@ -72,6 +74,7 @@ __all__ = [
     "Past",
     "Pcie",
     "Port",
+    "PortSeen",
     "Power",
     "Process",
     "Rate",
@@ -96,12 +99,13 @@ class Node(NamedTuple):
 
     *gpus* are the NVIDIA GPUs on PCI, or those that NVML lists if PCI cannot be read;
     *device_minors* the numbers of /dev/nvidiaN; *ports* the InfiniBand ports and *ethernet_ports*
-    the Ethernet ports of such HCAs; *disks* the NVMe disks; *firmware* the BMC's imported list;
-    *kernel_modules* the names in /proc/modules; *past* what the archive has of this machine;
-    *sources* maps a fact's path to its reading keys. *before* is the node of the recording that
-    this one is compared with, and *changes* what became of each part since. *services*,
-    *app_errors* and *complaints* (nvidia-smi's, in place of an answer) come from imported texts;
-    *imported* is True if all facts come from other tools' output. *tests* are a burn-in's.
+    the Ethernet ports of such HCAs; *adapters* the HCAs on PCI, with or without a port; *disks* the
+    NVMe disks; *firmware* the BMC's imported list; *kernel_modules* the names in /proc/modules;
+    *past* what the archive has of this machine; *sources* maps a fact's path to its reading keys.
+    *before* is the node of the recording that this one is compared with, and *changes* what became
+    of each part since. *services*, *app_errors* and *complaints* (nvidia-smi's, in place of an
+    answer) come from imported texts; *imported* is True if all facts come from other tools' output.
+    *tests* are a burn-in's.
     """
 
     host: Host
@@ -123,4 +127,5 @@ class Node(NamedTuple):
     app_errors: Fact[tuple[AppError, ...]] = ()
     complaints: Fact[tuple[str, ...]] = ()
     imported: bool = False
+    adapters: Fact[tuple[Adapter, ...]] = ()
     tests: Fact[tuple[BurnTest, ...]] = ()

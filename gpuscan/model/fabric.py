@@ -3,7 +3,37 @@
 from typing import NamedTuple
 
 from gpuscan.model.gpu import Counter
-from gpuscan.model.unread import Fact
+from gpuscan.model.unread import Fact, Unread
+
+NOT_READ = Unread("", "not-recorded", "outside the scope of this recording")
+
+
+class AdapterLink(NamedTuple):
+    """An HCA's PCIe link: lanes and speed (GT/s) now, and the most that the HCA and the slot above
+    it support.
+    """
+
+    width: Fact[int]
+    max_width: Fact[int]
+    slot_width: Fact[int]
+    speed_gts: Fact[float]
+    max_speed_gts: Fact[float]
+    slot_speed_gts: Fact[float]
+
+
+class Adapter(NamedTuple):
+    """A network adapter by NVIDIA (Mellanox) on PCI, virtual functions left out; *label* is its
+    address.
+
+    *driver* is the kernel driver bound to it, empty if none is; *infiniband* tells the class of an
+    InfiniBand controller from an Ethernet one's.
+    """
+
+    label: str
+    address: str
+    device_id: Fact[str]
+    driver: Fact[str]
+    infiniband: Fact[bool]
 
 
 class Port(NamedTuple):
@@ -12,8 +42,11 @@ class Port(NamedTuple):
 
     *board_id* is the PSID, *hca_type* the chip (MT4129); *hca_serial* and *hca_part_number* come
     from the PCI VPD. *far_end* is what the cable leads to, `SW NAME (GUID) port 17` or, for
-    Ethernet, `NAME port Ethernet17`; it is read only with `--cables`. *active_ports* counts the
-    node's active InfiniBand ports: if there are enough, this one may be a spare.
+    Ethernet, `NAME port Ethernet17`; it is read only with `--cables`. *virtual* marks an SR-IOV
+    virtual function; *link* is the HCA's PCIe link. *seen_up* is whether an earlier run, or the
+    recording that this one is compared with, saw the port active. *peers* are all InfiniBand ports
+    of the node, itself among them: whether a port is a rail or a spare shows only beside the
+    others.
     """
 
     label: str
@@ -35,4 +68,7 @@ class Port(NamedTuple):
     far_end: Fact[str]
     link_downed: Fact[Counter]
     symbol_errors: Fact[Counter]
-    active_ports: Fact[int]
+    virtual: Fact[bool] = False
+    link: Fact[AdapterLink] = NOT_READ
+    seen_up: Fact[bool] = False
+    peers: Fact[tuple["Port", ...]] = ()

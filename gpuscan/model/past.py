@@ -76,6 +76,19 @@ class Held(NamedTuple):
     since_s: float
 
 
+class PortSeen(NamedTuple):
+    """A port as earlier runs saw it: its best rate, and its counters in the newest of these runs
+    (-1 if it was not read), of the boot *boot_id* at *at_s* (Unix time).
+    """
+
+    label: str
+    best_gbps: float
+    link_downed: int
+    symbol_errors: int
+    at_s: float
+    boot_id: str
+
+
 class Past(NamedTuple):
     """What the archive had on this machine when the scan began at *at_s*; *runs* counts earlier
     ones. *booted_s* is the Unix time of this boot, 0.0 if that is not known.
@@ -89,3 +102,4 @@ class Past(NamedTuple):
     parts: tuple[Seen, ...]
     held: tuple[Held, ...]
     booted_s: float = 0.0
+    ports: tuple[PortSeen, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuscan import __version__
 from gpuscan.errors import UsageError
-from gpuscan.model import Counter, Gpu, Node, is_unread, read_or
+from gpuscan.model import Counter, Fact, Gpu, Node, Port, is_unread, read_or
 from gpuscan.model.gpu import capability_names
 from gpuscan.profile.keys import annotated, load_schema
 from gpuscan.profile.listing import render_yaml
@@ -52,6 +52,7 @@ def _capture(node: Node) -> dict[str, Any]:
     gpus = read_or(node.gpus, ())
     if not gpus:
         raise UsageError("there is no NVIDIA GPU to capture a profile from")
+    node = node._replace(ports=_rails(node))
     areas: dict[str, dict[str, Any]] = {}
     for path, rule in annotated("x-capture").items():
         area, key = path.split(".")
@@ -74,6 +75,39 @@ def _capture(node: Node) -> dict[str, Any]:
         "burnin": _floors(node),
         "capabilities": _capabilities(gpus),
     }
+
+
+def _rails(node: Node) -> Fact[tuple[Port, ...]]:
+    """Return the InfiniBand ports to expect: those that are active at the highest rate.
+
+    Slower ones may be storage's, spares and virtual functions are nobody's. Raises UsageError where
+    ports of one board type differ in rate, or one that was up is not active any more.
+    """
+    if is_unread(node.ports):
+        return node.ports
+    physical = [port for port in node.ports if port.virtual is not True]
+    for port in physical:
+        downs = 0 if is_unread(port.link_downed) else port.link_downed.total
+        if port.state != "ACTIVE" and (port.seen_up is True or downs):
+            raise UsageError(
+                f"port {port.label} was up and is {read_or(port.state, 'unread')} now: repair the"
+                " node before you capture its profile"
+            )
+    active = [port for port in physical if port.state == "ACTIVE"]
+    if any(is_unread(port.rate_gbps) for port in active):
+        return tuple(active)
+    for board in dict.fromkeys(read_or(port.board_id, "") for port in active):
+        _agree(
+            "rate_gbps",
+            [
+                (port.label, port.rate_gbps)
+                for port in active
+                if read_or(port.board_id, "") == board
+            ],
+            "ports",
+        )
+    best = max((read_or(port.rate_gbps, 0.0) for port in active), default=0.0)
+    return tuple(port for port in active if port.rate_gbps == best)
 
 
 def _walk(record: Any, path: str) -> Any:
@@ -103,14 +137,15 @@ def _value(rule: Mapping[str, Any], fact: Any) -> Any:
     return FOLDS[rule["fold"]](fact)
 
 
-def _agree(key: str, pairs: Sequence[tuple[str, Any]]) -> Any:
-    """Return what all GPUs have; raises UsageError where they differ: a profile must not bless an
-    odd GPU.
+def _agree(key: str, pairs: Sequence[tuple[str, Any]], what: str = "GPUs") -> Any:
+    """Return what all GPUs or ports have; raises UsageError where they differ: a profile must not
+    bless an odd part.
     """
     if len({json.dumps(value) for _, value in pairs}) > 1:
         listing = ", ".join(f"{label} {value}" for label, value in pairs)
         raise UsageError(
-            f"the GPUs differ in {key} ({listing}): repair the node before you capture its profile"
+            f"the {what} differ in {key} ({listing}): repair the node before you capture its"
+            " profile"
         )
     return pairs[0][1]
 

@@ -19,12 +19,15 @@ class Profile(NamedTuple):
     """A loaded profile: *data* has every key of the schema.
 
     *vouches* is False if the profile was not made for this very machine: what it leaves open is
-    then unknown, not accepted.
+    then unknown, not accepted. *unvouched* are single keys of which that is true; *fitted* marks a
+    profile that was changed to fit the node.
     """
 
     name: str
     data: Mapping[str, Any]
     vouches: bool = True
+    unvouched: frozenset[str] = frozenset()
+    fitted: bool = False
 
     @property
     def optional(self) -> frozenset[str]:

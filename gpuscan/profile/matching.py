@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.profile import names, yamlfile
 from gpuscan.profile.loading import BASE, Profile, load, load_family, parse
+from gpuscan.profile.network import fit_network
 from gpuscan.profile.site import load_site_config
 
 GPUS_FIT, MACHINE_FITS = 1, 2
@@ -40,10 +41,12 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     best = sorted(name for name in scores if scores[name] == score) if score else []
     if len(best) == 1:
         chosen = load(best[0], settings)._replace(vouches=score == MACHINE_FITS)
-        if traits.vgpus <= {chosen.data["gpu"]["name"]}:
-            return chosen, f"profile {best[0]} {_reason(score, traits)}"
-        vgpus = ", ".join(sorted(traits.vgpus))
-        return _default(settings), f"no profile matches this machine: {vgpus} is a vGPU"
+        if not traits.vgpus <= {chosen.data["gpu"]["name"]}:
+            vgpus = ", ".join(sorted(traits.vgpus))
+            return _default(settings), f"no profile matches this machine: {vgpus} is a vGPU"
+        chosen, left_out = fit_network(chosen, node, settings)
+        why = f"profile {best[0]} {_reason(score, traits)}"
+        return chosen, f"{why}; {left_out}" if left_out else why
     if best:
         why = f"no profile was chosen: {' and '.join(best)} fit equally"
         return _default(settings), why

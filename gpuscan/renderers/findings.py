@@ -26,6 +26,10 @@ LABELS = {
     Status.SKIP: "skip",
     Status.PASS: "pass",
 }
+SHARED = {
+    "gpu": "half of the GPUs or more show it: a shared cause",
+    "port": "half of these ports or more show it: check the leaf switch and subnet manager first",
+}
 QUIET = (Status.PASS, Status.SKIP)  # shown with -v only
 MOST_ROWS = 4  # of one check on one GPU, or in one test, of a burn-in
 
@@ -90,16 +94,17 @@ def _fold_rows(results: Iterable[Result]) -> list[FindingRow]:
 
 def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
     if result.status in (Status.FAIL, Status.WARN):
-        return [(f.severity, _message(f), f.action) for f in result.findings]
+        return [(f.severity, _message(f, result.about.kind), f.action) for f in result.findings]
     message = result.reason if result.status in (Status.SKIP, Status.UNKNOWN) else result.title
     # Which GPU a fact is of is the row's subject: without it, equal reasons fold.
     return [(result.status, re.sub(r"\[[^\]]*\]", "[]", message, count=1), Action.NONE)]
 
 
-def _message(finding: Finding) -> str:
+def _message(finding: Finding, kind: str) -> str:
     # A wrong setting is on all GPUs as a rule, and nobody wonders why.
-    shared = finding.shared and finding.action is not Action.FIX_CONFIG
-    return finding.message + "; half of the GPUs or more show it: a shared cause" * shared
+    if not finding.shared or (finding.action is Action.FIX_CONFIG and kind != "port"):
+        return finding.message
+    return f"{finding.message}; {SHARED.get(kind, SHARED['gpu'])}"
 
 
 def _render_row(row: FindingRow) -> list[Line]:

@@ -53,6 +53,8 @@ RUN_COLUMNS = (
     "uuid", "machine", "hostname", "boot_id", "at", "source", "verdict", "exit_code", "complete",
     "action", "profile", "level", "full", "headline",
 )  # fmt: skip
+PORT_COUNTERS = {"link_downed.total": "link_downed", "symbol_errors.total": "symbol_errors"}
+NO_COUNTERS = dict.fromkeys(PORT_COUNTERS.values(), -1)
 T = TypeVar("T")
 Row = dict[str, Any]
 
@@ -256,6 +258,27 @@ class Archive:
             " last_at AS last_s FROM parts WHERE machine = ? AND first_at < ? ORDER BY last_at",
             (machine, until_s),
         )
+
+    def ports(self, machine: str, since_s: float, until_s: float) -> list[Row]:
+        """Return each port that runs measured, named as in `model.PortSeen`: its best rate, and the
+        counters of the newest run.
+        """
+        rows = self._query(
+            "SELECT subject, name, max(value) AS most, at, boot_id FROM measurements"
+            " JOIN runs ON run = runs.id WHERE machine = ? AND at >= ? AND at < ?"
+            " AND subject LIKE 'port:%' GROUP BY subject, name, run ORDER BY at",
+            (machine, since_s, until_s),
+        )
+        ports: dict[str, Row] = {}
+        for row in rows:
+            label = row["subject"].partition(":")[2]
+            one = ports.setdefault(label, {"label": label, "best_gbps": 0.0, **NO_COUNTERS})
+            if row["name"] == "rate_gbps":
+                one["best_gbps"] = max(one["best_gbps"], row["most"])
+            elif row["name"] in PORT_COUNTERS:
+                one[PORT_COUNTERS[row["name"]]] = int(row["most"])
+            one["at_s"], one["boot_id"] = row["at"], row["boot_id"]
+        return list(ports.values())
 
     def events(self, machine: str, kind: str = "") -> list[Row]:
         """Return a machine's events, oldest first; all kinds unless one is named."""

@@ -269,7 +269,9 @@ class Store:
             raise StateError(str(error)) from None
 
 
-NOTHING: dict[str, Any] = {"runs": 0, "faults": [], "tried": [], "boots": [], "parts": []}
+NOTHING: dict[str, Any] = {"runs": 0} | {
+    name: [] for name in ("faults", "tried", "boots", "parts", "ports")
+}
 
 
 def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
@@ -285,6 +287,7 @@ def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
         "tried": [_declared(event["text"], event["at"], runs_at) for event in tried],
         "boots": archive.boots(owner.key, since_s, owner.at_s),
         "parts": archive.parts(owner.key, owner.at_s),
+        "ports": archive.ports(owner.key, since_s, owner.at_s),
     }
 
 

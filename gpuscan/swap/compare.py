@@ -83,7 +83,18 @@ def _faults_before(
 def _with_changes(node: Node, before: Node | None, changes: tuple[Change, ...]) -> Node:
     sources = {f"changes[{change.label}]": _identity_keys(node, change) for change in changes}
     node = node._replace(changes=changes, sources={**node.sources, **sources})
-    return node if before is None else node._replace(before=before)
+    return node if before is None else _with_before(node, before)
+
+
+def _with_before(node: Node, before: Node) -> Node:
+    """Return the node beside an earlier one of the same machine: its ports know if they were up."""
+    was_up = {port.label for port in read_or(before.ports, ()) if port.state == "ACTIVE"}
+    ports = tuple(
+        port._replace(seen_up=True) if port.label in was_up else port
+        for port in read_or(node.ports, ())
+    )
+    beside = tuple(port._replace(peers=ports) for port in ports)
+    return node._replace(before=before, ports=node.ports if is_unread(node.ports) else beside)
 
 
 IDENTITY = {

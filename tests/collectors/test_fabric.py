@@ -31,8 +31,11 @@ def with_a_ninth(*also: Mapping[str, Any], **files: Any) -> Recording:
         for reading in recording
         if f"{ROOT}/mlx5_0/" in reading.key
     }
-    listing = {f"dir:{ROOT}": [*recording.get(f"dir:{ROOT}"), "mlx5_8"]}
-    changes = {**listing, **copied, **port("mlx5_8", **files)}
+    listing = {
+        f"dir:{ROOT}": [*recording.get(f"dir:{ROOT}"), "mlx5_8"],
+        f"link:{ROOT}/mlx5_8/device": "../../../0000:e1:00.0",
+    }
+    changes = {**copied, **listing, **port("mlx5_8", **files)}
     for more in also:
         changes |= more
     return patch(recording, changes)
@@ -55,8 +58,7 @@ def test_one_port_more_than_expected_is_no_fault() -> None:
 SPARES = {
     "polling": (DOWN, "warn/inspect"),
     "disabled": ({**DOWN, "phys_state": "3: Disabled\n"}, "warn/fix-config"),
-    "waiting": ({"state": "2: INIT\n"}, "warn/fix-config"),
-    "waiting without a rate": ({**DOWN, "state": "2: INIT\n"}, "warn/fix-config"),
+    "waiting without a link": ({**DOWN, "state": "2: INIT\n"}, "warn/inspect"),
 }
 
 

@@ -38,7 +38,6 @@ PORT = Port(
     far_end="SW s1 (0x1) port 17",
     link_downed=Counter(0, 0),
     symbol_errors=Counter(0, 0),
-    active_ports=8,
 )
 
 
@@ -544,21 +543,31 @@ def test_incidents_share_a_cause_only_where_the_code_is_the_same(tmp_path: Path)
     }, "one GPU is no crowd"
 
 
-def test_ports_are_no_gpus(tmp_path: Path) -> None:
-    still = Counter(0, 0)
-    one = PORT._replace(
-        label="",
-        state="DOWN",
-        phys_state="Polling",
-        link_downed=still,
-        symbol_errors=still,
-        active_ports=0,
-    )
-    down = tuple(
-        one._replace(label=f"mlx5_{n}/1", hca=f"mlx5_{n}", address=f"0000:0{n}:00.0")
-        for n in range(4)
-    )
-    report = judged(checks_of(tmp_path / "c", SHARED), demo_node(ports=down))
+@pytest.mark.parametrize(("down", "shared"), [(1, False), (2, True), (4, True)])
+def test_half_of_the_ports_share_a_cause(tmp_path: Path, down: int, shared: bool) -> None:
+    """No cable is pulled for it. Virtual functions and ports of another board do not count."""
+    labels = [f"mlx5_{n}/1" for n in range(4)]
+    ports = [
+        PORT._replace(label=label, state="DOWN" if n < down else "ACTIVE")
+        for n, label in enumerate(labels)
+    ]
+    ports += [PORT._replace(label=f"mlx5_{n}/1", virtual=True) for n in range(10, 14)]
+    ports += [PORT._replace(label=f"mlx5_{n}/1", board_id="MT_2") for n in range(20, 24)]
+    report = judged(checks_of(tmp_path / "c", SHARED), demo_node(ports=tuple(ports)))
+    failed = {
+        subject: result.findings[0]
+        for subject, result in by_subject(report, "area.port").items()
+        if result.findings
+    }
+    assert set(failed) == {f"port:{label}" for label in labels[:down]}
+    assert {(one.shared, one.action) for one in failed.values()} == {
+        (shared, Action.INVESTIGATE if shared else Action.REPLACE)
+    }
+
+
+def test_two_ports_share_no_cause(tmp_path: Path) -> None:
+    ports = tuple(PORT._replace(label=f"mlx5_{n}/1", state="DOWN") for n in range(2))
+    report = judged(checks_of(tmp_path / "c", SHARED), demo_node(ports=ports))
     assert not any(f.shared for r in by_subject(report, "area.port").values() for f in r.findings)
 
 

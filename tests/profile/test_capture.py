@@ -18,6 +18,7 @@ from gpuscan.engine.report import Report
 from gpuscan.engine.stages import judge
 from gpuscan.errors import UsageError
 from gpuscan.profile import listing, yamlfile
+from gpuscan.profile.capture import capture_profile as text_of
 from gpuscan.profile.keys import load_schema
 from gpuscan.recording import Recording, patch, save
 
@@ -74,8 +75,6 @@ def test_a_node_passes_by_its_own_profile(name: str, tmp_path: Path) -> None:
     if name in HEALTHY:
         file = captured(tmp_path, base(name))
     else:  # no bundled profile knows these machines, so the command has less to hold them to
-        from gpuscan.profile.capture import capture_profile as text_of
-
         file = str(tmp_path / "captured.yaml")
         Path(file).write_text(text_of([collectors.node(base(name))]), "utf-8")
     report = judged_by(file, base(name))
@@ -263,7 +262,7 @@ def test_nodes_with_other_gpus_are_refused(tmp_path: Path) -> None:
         (
             {"file:/sys/class/infiniband/mlx5_2/ports/1/link_layer": "Ethernet\n"},
             "infiniband.port_count",
-            40,
+            20,
         ),
         (VERSIONS["535.161.08"], "driver.version", 20),
         (
@@ -315,3 +314,39 @@ def test_a_burnt_in_node_keeps_the_floors_and_the_latency_that_it_gave(tmp_path:
     assert data_of(file)["burnin"]["ib_write_latency_us"] == pytest.approx(2.0 / 0.85, abs=0.06)
     assert data_of(file)["burnin"]["hbm_read_gbps"] < 4416
     assert judged_by(file, node).exit_code == 0
+
+
+PORT = "file:/sys/class/infiniband/mlx5_3/ports/1/"
+SPARE = {
+    f"{PORT}state": "1: DOWN\n",
+    f"{PORT}phys_state": "2: Polling\n",
+    f"{PORT}rate": "10 Gb/sec (4X SDR)\n",
+    f"{PORT}counters/link_downed": "0\n",
+}
+
+
+def test_ports_that_differ_are_not_captured() -> None:
+    node = collectors.node(patch(base("h100-8x-ib"), {f"{PORT}rate": "200 Gb/sec (2X NDR)\n"}))
+    with pytest.raises(UsageError, match="the ports differ in rate_gbps .*mlx5_3/1 200"):
+        text_of([node])
+
+
+@pytest.mark.parametrize("state", ["1: DOWN\n", "2: INIT\n"])
+def test_a_port_that_was_up_and_is_not_is_not_captured(state: str) -> None:
+    changes = {f"{PORT}state": state, f"{PORT}counters/link_downed": "2\n"}
+    with pytest.raises(UsageError, match="port mlx5_3/1 was up"):
+        text_of([collectors.node(patch(base("h100-8x-ib"), changes))])
+
+
+def test_rails_are_captured_and_other_ports_are_not() -> None:
+    """A spare that was never up and a slower port of another board belong to no rail."""
+    storage = {
+        "file:/sys/class/infiniband/mlx5_5/board_id": "ZZT0000000003\n",
+        "file:/sys/class/infiniband/mlx5_5/ports/1/rate": "200 Gb/sec (4X HDR)\n",
+    }
+    text = text_of([collectors.node(patch(base("h100-8x-ib"), {**SPARE, **storage}))])
+    assert yaml.safe_load(text)["infiniband"] == {
+        "ports": 6,
+        "rate_gbps": 400,
+        "hcas": [f"mlx5_{n}" for n in (0, 1, 2, 4, 6, 7)],
+    }

@@ -226,6 +226,16 @@ def _pci(site: Site) -> Answers:
             for device in devices
         },
         **{f"link:/sys/bus/pci/devices/{device.address}": _path(device) for device in devices},
+        **{key: value for device in devices for key, value in _pcie_link(device).items()},
+    }
+
+
+def _pcie_link(device: Device) -> Answers:
+    base = f"/sys/bus/pci/devices/{device.address}"
+    return {
+        f"link:{base}/physfn": LACKS,
+        **{f"file:{base}/{end}_link_width": "16\n" for end in ("current", "max")},
+        **{f"file:{base}/{end}_link_speed": "32.0 GT/s PCIe\n" for end in ("current", "max")},
     }
 
 

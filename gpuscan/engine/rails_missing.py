@@ -1,0 +1,87 @@
+"""Why InfiniBand ports are missing: a link type, a driver, or an HCA that is not there."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuscan.engine.lens import ProfileLens, read
+from gpuscan.engine.rails import find_rails, is_named, kinds
+from gpuscan.model.outcome import Action
+
+if TYPE_CHECKING:
+    from gpuscan.views import Adapter, Node, Port
+
+DRIVER = "mlx5_core"
+
+
+class Missing(NamedTuple):
+    """What to say of missing ports, what mends it, and which ports or HCAs they are."""
+
+    text: str
+    action: Action
+    culprits: tuple[str, ...]
+
+
+def explain_missing(node: "Node", expects: ProfileLens, number: int) -> Missing:
+    """Return why *number* expected ports are missing: settings and drivers first, then hardware."""
+    converted = _converted(node, expects, number)
+    silent = _without_ports(node, expects)
+    unbound = [adapter.label for adapter, driver in silent if driver != DRIVER]
+    bound = [adapter.label for adapter, driver in silent if driver == DRIVER]
+    reasons = []
+    if converted:
+        reasons.append(f"{_list(converted)} set to Ethernet (mlxconfig LINK_TYPE)")
+    if unbound:
+        reasons.append(f"{_list(unbound)} on PCI without the driver {DRIVER}")
+    if bound:
+        reasons.append(f"{_list(bound)} on PCI, but without a port (is mlx5_ib loaded?)")
+    left = number - len(converted) - len(silent)
+    gone = _gone(node, expects, converted) if left > 0 else []
+    if gone:
+        reasons.append(f"{_list(gone)} absent: reseat the HCA")
+    if not reasons:
+        reasons.append("is the driver (mlx5_ib) loaded, and is this the right profile?")
+    mends = left <= 0 or not node.ports
+    action = Action.FIX_CONFIG if mends else Action.INSPECT
+    return Missing("; ".join(reasons), action, (*converted, *unbound, *bound, *gone))
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _converted(node: "Node", expects: ProfileLens, number: int) -> list[str]:
+    """Return the Ethernet ports that are rails by name or by board type."""
+    names = expects.get("hcas") or ()
+    if names:
+        return [port.label for port in node.ethernet_ports if is_named(port, names)]
+    rails = find_rails(node.ports, expects).labels
+    boards = set(kinds([port for port in node.ports if port.label in rails]))
+    groups = kinds(node.ethernet_ports)
+    if boards - {""}:
+        return [port.label for board in boards for port in groups.get(board, ())]
+    largest: list[Port] = max(groups.values(), key=len, default=[])
+    return [port.label for port in largest] if len(largest) >= number else []
+
+
+def _without_ports(node: "Node", expects: ProfileLens) -> "list[tuple[Adapter, str]]":
+    """Return the InfiniBand adapters on PCI that have no port, each with its driver."""
+    seen = {port.address for port in (*node.ports, *node.ethernet_ports)}
+    found = [
+        (adapter, driver)
+        for adapter, driver in read(node.adapters, "driver")
+        if adapter.address not in seen
+    ]
+    return [
+        (adapter, driver)
+        for adapter, driver in found
+        if any(infiniband for _, infiniband in read([adapter], "infiniband"))
+    ]
+
+
+def _gone(node: "Node", expects: ProfileLens, converted: Sequence[str]) -> list[str]:
+    """Return the ports or HCAs that are known by name, from the profile or the past, and absent."""
+    present = {name for port in node.ports for name in (port.hca, port.label)} | set(converted)
+    names = expects.get("hcas")
+    if names is None:
+        names = [one.label for _, seen in read([node], "past.ports") for one in seen]
+    return [name for name in names if name not in present]
