@@ -1,6 +1,7 @@
 """The driver: loaded, in one version throughout, and able to reach every GPU."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd_siblings, read, warn
+from gpuscan.model.outcome import TO_REPLACE
 from gpuscan.profile.version import satisfies
 
 SILENT = {
@@ -96,7 +97,7 @@ def test_nvidia_smi_gpus(node: Node) -> None:
     needs=("driver.loaded", "pcie.config_space"),
     source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines",
     impact="capacity",
-    ladder=(Action.RESET_GPU, Action.REBOOT, Action.INSPECT, Action.REPLACE),
+    ladder=TO_REPLACE,
     window_days=7,
     aliases=["driver.every_card_answers"],
 )

@@ -4,6 +4,9 @@ from gpuscan import Action, Gpu, Profile, check, fail, warn
 from gpuscan.model.outcome import TO_REPLACE
 
 GUIDE = "NVIDIA GPU memory error management guide"
+# An error that takes its row out of use is a new one each time. Errors that return and retire
+# nothing are for the field diagnostic (NVIDIA GPU debug guidelines).
+NOT_REMAPPED = (Action.RESET_GPU, Action.REBOOT, Action.INSPECT, Action.REPLACE)
 
 
 @check(
@@ -54,11 +57,15 @@ def test_row_remap_pending(gpu: Gpu) -> None:
     source="DCGM health watch: volatile uncorrectable errors fail; the aggregate is history",
     impact="correctness",
     shared=False,
-    ladder=(),
+    ladder=NOT_REMAPPED,
+    same=("remapped_rows.uncorrectable", "retired_pages.double_bit"),
     aliases=["memory.no_uncorrectable_ecc"],
 )
 def test_uncorrectable_ecc(gpu: Gpu) -> None:
-    """No uncorrectable ECC error has occurred since the driver was loaded."""
+    """No uncorrectable ECC error has occurred since the driver was loaded.
+
+    Errors that return in later boots without a row being remapped for them climb the ladder.
+    """
     errors = gpu.ecc_errors.uncorrected_volatile
     if errors:
         fail(

@@ -52,11 +52,19 @@ def test_missing_part(change: Change) -> None:
     aliases=["swap.the_named_part_changed"],
 )
 def test_named_part(change: Change) -> None:
-    """The part that was to be replaced has been replaced."""
-    if change.what in ("replaced", "added") or not change.expected:
+    """The part that was to be replaced has been replaced, the one to be reseated is back."""
+    done = ("same",) if change.reseated else ("replaced", "added")
+    if change.what in done or not change.expected:
         return
     noun = NOUNS[change.kind]
-    if change.what == "moved":
+    if change.reseated:
+        fail(
+            f"expected the same {noun} back in {change.label} ({change.identity_before}) but found "
+            f"{change.identity}",
+            observed=change.identity,
+            expected=change.identity_before,
+        )
+    elif change.what == "moved":
         fail(
             f"expected a new {noun} in {change.label} but found the one from {change.moved_from} "
             f"({change.identity}){_exchange(change)}"
@@ -298,6 +306,12 @@ def test_old_fault(change: Change) -> None:
             "cable": "the NIC, the transceiver and the switch port",
         }
         where = suspects.get(change.kind, "the slot, the baseboard and the cables")
+        if change.reseated:
+            fail(
+                f"same fault as before the work ({fault}): reseating has not mended it",
+                observed=fault,
+            )
+            continue
         fail(
             f"same fault as before the swap ({fault}): the part is not the cause, check {where}",
             observed=fault,

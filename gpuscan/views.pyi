@@ -104,6 +104,7 @@ class Change:
     faults_left: tuple[str, ...]
     before: Gpu | Port | Disk | Firmware | Host
     after: Gpu | Port | Disk | Firmware | Host
+    reseated: bool
 
 class ClockReasons:
     application_clocks: bool
@@ -246,6 +247,10 @@ class Held:
     boot_id: str
     profile: str
     since_s: float
+    seen_s: float
+    expects: str
+    link_downed: int
+    asleep: bool
 
 class Host:
     hostname: str

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuscan.cli.options import Options
 from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
-from gpuscan.engine import judging, suite
+from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.importers.load import open_recording
 from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
@@ -87,8 +87,7 @@ def swap_verification(swap: "SwapOptions") -> Source:
 
         judgement = _scan_until_settled(plan, options, load, prove)
         store = session.need_store(judgement.store)
-        renamed = suite.aliases(plan.checks)
-        report = session.release(store, judgement.report, judgement.recording, swap, renamed)
+        report = session.release(store, judgement.report, judgement.recording, plan)
         return judgement._replace(report=report)
 
     return judge

@@ -1,7 +1,6 @@
 """A hold: a verdict of 20 or more stays on the parts that caused it until it is lifted.
 
-A reboot alone lifts nothing. A passing run lifts what is below 40; a proven swap, another part in
-the slot or a person (`gpuscan clear`) lifts the rest.
+A reboot alone lifts nothing; what does is one rule, in `lifting`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +9,21 @@ from typing import Any
 from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, find_targets
 from gpuscan.engine.case import HOLD_CHECK, Case
-from gpuscan.engine.conclude import Conclusion, conclude
+from gpuscan.engine.conclude import conclude
+from gpuscan.engine.lifting import (
+    Place,
+    Proof,
+    after_pass,
+    expectations,
+    find_part,
+    last_found,
+    lifted_by,
+    link_downs,
+    marks,
+    proves_health,
+    serial_in,
+    watch,
+)
 from gpuscan.engine.reported import parts_of
 from gpuscan.model import Held, Node, is_unread, read_or
 from gpuscan.model.outcome import (
@@ -18,27 +31,24 @@ from gpuscan.model.outcome import (
     FAILED,
     HARMLESS,
     LEVELS,
+    WORK,
     Action,
     Finding,
     Result,
-    SkipReason,
     Status,
 )
-from gpuscan.model.report_rows import RunInfo
+from gpuscan.model.report_rows import ChangeRow, RunInfo
 from gpuscan.model.subject import NODE, parse_subject
 
 CHECK = HOLD_CHECK
 SWAP = "swap.begin"
 TITLE = "No hold that an earlier run set stands."
-HARDWARE = 40
-GPU = "gpu"
-TRAY = "tray"
 ReasonKey = tuple[str, str, str]
 
 
 def apply_holds(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
     """Add the hold that still stands as failures of `history.hold`, one a part."""
-    return results + results_of(_standing(case, results), results, case.node)
+    return results + results_of(_standing(case, results), results, case.node, case.run)
 
 
 def hold_after(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
@@ -46,10 +56,17 @@ def hold_after(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
     if is_unread(case.node.past):
         return ()
     own = tuple(one for one in results if one.check != CHECK)
-    reasons = {key_of(one): one for one in _standing(case, own)}
-    for new in _new_reasons(own, case):
-        old = reasons.get(key_of(new))
-        reasons[key_of(new)] = _join(old, new) if old else new
+    return join_holds(_standing(case, own), _new_reasons(own, case))
+
+
+def join_holds(old: Iterable[Held], new: Iterable[Held]) -> tuple[Held, ...]:
+    """Return both holds as one, the heaviest reason first; one that both have began with the old
+    one, and is as heavy as the heavier.
+    """
+    reasons = {key_of(one): one for one in old}
+    for one in new:
+        before = reasons.get(key_of(one))
+        reasons[key_of(one)] = _join(before, one) if before else one
     return tuple(sorted(reasons.values(), key=lambda one: (-one.code, one.since_s)))
 
 
@@ -61,7 +78,14 @@ def key_of(held: Held) -> ReasonKey:
 def _join(old: Held, new: Held) -> Held:
     level = max(old.level, new.level, key=LEVELS.index)
     heavier = new if new.code >= old.code else old
-    return heavier._replace(since_s=old.since_s, level=level)
+    return heavier._replace(
+        since_s=old.since_s,
+        seen_s=new.seen_s,
+        boot_id=new.boot_id,
+        level=level,
+        link_downed=max(old.link_downed, new.link_downed),
+        asleep=False,
+    )
 
 
 def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
@@ -72,98 +96,46 @@ def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
     optional = case.profile.optional
     conclusion = conclude(results, circumstances=case.circumstances, optional=optional)
     if not proves_health(conclusion, case.run):
-        return past.held
-    return tuple(one for one in past.held if not _lifts(one, case.node, results, case.run))
+        return tuple(watch(one, case.node) for one in past.held)
+    return after_pass(past.held, Proof(case.node, results, case.run, case.profile))
 
 
-def lifted_by(code: int, level: str) -> str:
-    """Return the sentence on what lifts a reason of a hold.
-
-    >>> lifted_by(20, "quick")
-    'a passing run of full scope at level quick or above lifts it, or gpuscan clear --reason'
-    """
-    if code >= HARDWARE:
-        return (
-            "gpuscan swap verify lifts it, a passing run without this part, "
-            "or gpuscan clear --reason"
-        )
-    at = (
-        ""
-        if level == LEVELS[0]
-        else f" at level {level}{'' if level == LEVELS[-1] else ' or above'}"
-    )
-    return f"a passing run of full scope{at} lifts it, or gpuscan clear --reason"
-
-
-def proves_health(conclusion: Conclusion, run: RunInfo) -> bool:
-    """Return whether a run proves the whole node healthy: it passed, complete and of full scope."""
-    return conclusion.exit_code == 0 and conclusion.complete and not run.limited_to
-
-
-def _lifts(held: Held, node: Node, results: Sequence[Result], run: RunInfo) -> bool:
-    """Return whether a passing run of full scope lifts one reason."""
-    if held.code >= HARDWARE:
-        return _is_gone(held, node)
-    if held.code < FAILED:
-        return False  # what was held could not be read: only a person can say
-    if LEVELS.index(run.level) < LEVELS.index(held.level):
-        return False
-    mine = [result for result in results if result.check == held.check]
-    silent = all(result.skip_reason is SkipReason.SILENT_LOG for result in mine)
-    if mine and silent:  # the log's beginning is gone: that proves something only of another boot
-        return not is_unread(node.host.boot_id) and node.host.boot_id != held.boot_id
-    return any(result.status in (Status.PASS, Status.WARN) for result in mine)
-
-
-def _is_gone(held: Held, node: Node) -> bool:
-    """Return whether the held GPU left the node: all serials are known, and none is its own."""
-    serials = [gpu.serial for gpu in node.gpus] if not is_unread(node.gpus) else [node.gpus]
-    return (
-        bool(held.serial)
-        and parse_subject(held.subject).kind == GPU
-        and not any(is_unread(s) or s == held.serial for s in serials)
-    )
-
-
-def beside_swap(
-    held: Sequence[Held],
-    changed: Iterable[str],
-    node: Node,
-    results: Sequence[Result],
-    run: RunInfo,
+def after_swap(
+    held: Iterable[Held], changes: Sequence[ChangeRow], proof: Proof
 ) -> tuple[Held, ...]:
-    """Return the reasons that a proven swap does not lift: those of parts that stayed in.
+    """Return the reasons that a proven swap does not lift: those of parts that it did not change.
 
-    *changed* are subjects (`gpu:SXM1`). The swap lifts all that a passing run lifts. A reason on
-    the whole node may have been any part, so it goes as well.
+    It lifts what replaced parts were held for, what a passing run lifts, for which it is the proof
+    of work, and all that `swap begin` held.
     """
-    swapped = set(changed)
-    begun = [one for one in held if one.check == SWAP]
-    known = {mark for one in begun for mark in (one.subject, one.address, one.serial) if mark}
-    others = [one for one in held if one not in begun and one.code >= FAILED]
+    named = [row for row in changes if row.expected and row.kind != NODE.kind]
+    replaced = _marks_of(row for row in named if _is_replaced(row))
+    worked = _marks_of(named)
     kept = [
-        one for one in others if not ({one.subject, one.address, one.serial} & (known | swapped))
-    ]
-    return tuple(
         one
-        for one in kept
-        if not (_is_changed(one, swapped, node) or _lifts(one, node, results, run))
-    )
+        for one in held
+        if one.check != SWAP and one.code >= FAILED and not marks(one) & replaced
+    ]
+    return after_pass(kept, proof._replace(worked=worked))
 
 
-def _is_changed(held: Held, swapped: Iterable[str], node: Node) -> bool:
-    """Return whether a reason may have gone with the swapped parts.
-
-    A GPU goes with its serial or its tray, a port with any part but a GPU.
-    """
-    kinds = {parse_subject(one).kind for one in swapped}
-    about = parse_subject(held.subject)
-    if about.kind == GPU:
-        return TRAY in kinds or _is_gone(held, node)
-    return held.code >= HARDWARE and (about == NODE or bool(kinds - {GPU}))
+def _is_replaced(row: ChangeRow) -> bool:
+    """Return whether a row is of a replaced part; a cable has no identity that would show it."""
+    return not row.reseated and (row.kind == "cable" or row.what in ("replaced", "added"))
 
 
-def results_of(held: Sequence[Held], results: tuple[Result, ...], node: Node) -> tuple[Result, ...]:
+def _marks_of(rows: Iterable[ChangeRow]) -> frozenset[str]:
+    """Return what the holds on these parts may know them by; a port goes with adapter or cable."""
+    found = set()
+    for row in rows:
+        found |= {f"{row.kind}:{row.slot}", str(row.before.get("serial") or "")}
+        found |= {f"port:{row.slot}"} if row.kind == "cable" else {row.address}
+    return frozenset(found) - {""}
+
+
+def results_of(
+    held: Sequence[Held], results: tuple[Result, ...], node: Node, run: RunInfo
+) -> tuple[Result, ...]:
     """Return a standing hold as results, one a part; none if the run found as bad or worse."""
     if is_unread(node.past) and node.past.kind not in HARMLESS:
         return (
@@ -180,11 +152,12 @@ def results_of(held: Sequence[Held], results: tuple[Result, ...], node: Node) ->
         (ACTIONS[f.action].exit_code for r in results for f in r.findings if _fails(r, f)),
         default=0,
     )
-    if not held or max(one.code for one in held) <= own:
+    awake = [(one, _action(one, node, run)) for one in held if not one.asleep]
+    if max((ACTIONS[action].exit_code for _, action in awake), default=0) <= own:
         return ()
     return tuple(
-        _result(subject, [one for one in held if one.subject == subject])
-        for subject in dict.fromkeys(h.subject for h in held)
+        _result([(one, action) for one, action in awake if one.subject == subject], node, run)
+        for subject in dict.fromkeys(one.subject for one, _ in awake)
     )
 
 
@@ -192,26 +165,59 @@ def _fails(result: Result, finding: Finding) -> bool:
     return result.status is Status.FAIL and finding.severity is Status.FAIL
 
 
-def _result(subject: str, held: Sequence[Held]) -> Result:
+def _is_missing(held: Held, node: Node, run: RunInfo) -> bool:
+    """Return whether a run that lists all parts does not see the one that is held."""
+    return not run.limited_to and find_part(held, node).place is Place.ABSENT
+
+
+def _action(held: Held, node: Node, run: RunInfo) -> Action:
+    """Return what a standing reason asks for: of a GPU that is gone since, at least what brings it
+    back (a reboot, then a power cycle, then a look at its seat).
+    """
+    action = Action(held.action)
+    if parse_subject(held.subject).kind != "gpu" or not _is_missing(held, node, run):
+        return action
+    works = () if is_unread(node.past) else node.past.tried
+    done = {Action.POWER_CYCLE} & {
+        each for one in works if one.at_s > last_found(held) for each in WORK.get(one.work, ())
+    }
+    booted = read_or(node.host.boot_id, "") != held.boot_id
+    back = Action.INSPECT if done else Action.POWER_CYCLE if booted else Action.REBOOT
+    return max(action, back, key=lambda each: each.rank)
+
+
+def _result(held: Sequence[tuple[Held, Action]], node: Node, run: RunInfo) -> Result:
     findings = tuple(
         Finding(
             Status.FAIL,
-            _message(one),
-            Action(one.action),
+            _message(one, missing=_is_missing(one, node, run)),
+            action,
             source="the hold that an earlier run set",
             same=one.check,
         )
-        for one in held
+        for one, action in held
     )
-    about = parse_subject(subject)._replace(address=held[0].address or None)
+    first, _ = held[0]
+    about = parse_subject(first.subject)._replace(address=first.address or None)
     return Result(CHECK, about, Status.FAIL, TITLE, findings=findings)
 
 
-def _message(held: Held) -> str:
+def _message(held: Held, *, missing: bool) -> str:
     serial = f", serial {held.serial}" if held.serial else ""
     since = format_moment(held.since_s)
-    lift = lifted_by(held.code, held.level)
-    return f"held since {since} ({held.check}{serial}): {held.message}; {lift}"
+    gone = "; it is not in the node now" if missing else ""
+    return f"held since {since} ({held.check}{serial}): {held.message}{gone}; {lifted_by(held)}"
+
+
+def asleep_notes(held: Iterable[Held]) -> tuple[str, ...]:
+    """Return a sentence on each reason whose part is gone, and not missed."""
+    return tuple(
+        f"{one.subject.replace(':', ' ', 1)}{', serial ' if one.serial else ''}{one.serial} is held"
+        f" ({one.check}) and not in the node: the profile's count is met without it; the hold"
+        " stands again when it is seen"
+        for one in held
+        if one.asleep
+    )
 
 
 def _new_reasons(results: Sequence[Result], case: Case) -> Iterator[Held]:
@@ -227,13 +233,21 @@ def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> I
     proof = case.run._replace(level=max(finding.level, case.run.level, key=LEVELS.index))
     for target in targets:
         message, action = finding.message, finding.action
-        yield reason(target, result.check, message, action, proof, case.node)
+        one = reason(target, result.check, message, action, proof, case.node)
+        record = find_part(one, case.node).record
+        serial = serial_in(parse_subject(one.subject).kind, record) if record else ""
+        yield one._replace(
+            serial=one.serial or serial,
+            expects=expectations([result]),
+            link_downed=link_downs(record),
+        )
 
 
 def reason(
     target: Target, check: str, message: str, action: Action, run: RunInfo, node: Node
 ) -> Held:
     """Return one reason of a hold on a part."""
+    at_s = 0.0 if is_unread(node.past) else node.past.at_s
     return Held(
         code=ACTIONS[action].exit_code,
         action=action.value,
@@ -246,22 +260,24 @@ def reason(
         level=run.level,
         boot_id=read_or(node.host.boot_id, ""),
         profile=run.profile.name,
-        since_s=0.0 if is_unread(node.past) else node.past.at_s,
+        since_s=at_s,
+        seen_s=at_s,
     )
 
 
 def summary(held: Sequence[Held]) -> dict[str, Any] | None:
-    """Return a hold as last.json and reports have it, None without one.
+    """Return a hold as last.json and reports have it, None where nothing is held or all sleeps.
 
     Keys: code (the heaviest), verdict, since (Unix time), reasons.
     """
-    if not held:
+    awake = [one for one in held if not one.asleep]
+    if not awake:
         return None
-    worst = max(held, key=lambda one: one.code)
+    worst = max(awake, key=lambda one: one.code)
     verdict = next(row.verdict for row in ACTIONS.values() if row.exit_code == worst.code)
     return {
         "code": worst.code,
         "verdict": verdict,
-        "since": min(one.since_s for one in held),
-        "reasons": [one._asdict() for one in held],
+        "since": min(one.since_s for one in awake),
+        "reasons": [one._asdict() for one in awake],
     }

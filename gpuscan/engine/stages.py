@@ -14,7 +14,7 @@ from gpuscan.engine.escalation import escalate, tag_faults
 from gpuscan.engine.examine import run_checks
 from gpuscan.engine.explain import explain_echoes
 from gpuscan.engine.fitting import fit_to_node
-from gpuscan.engine.hold import apply_holds, hold_after
+from gpuscan.engine.hold import apply_holds, asleep_notes, hold_after
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import parts_of
@@ -47,6 +47,7 @@ def judge(case: Case) -> Report:
         results = run_checks(case)
     for stage in STAGES:
         results = stage(case, results)
+    held = hold_after(case, results)
     return Report(
         run=case.run,
         host=case.node.host,
@@ -54,9 +55,9 @@ def judge(case: Case) -> Report:
         parts=parts_of(case.node),
         results=results,
         blind_spots=find_blind_spots(results),
-        notes=case.notes,
+        notes=(*case.notes, *asleep_notes(held)),
         incidents=read_or(case.node.incidents, ()),
-        held=hold_after(case, results),
+        held=held,
         optional=case.profile.optional,
         circumstances=case.circumstances,
     )

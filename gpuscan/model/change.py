@@ -37,8 +37,9 @@ class Change(NamedTuple):
     *what* is same, replaced, moved (the part here was in *moved_from* before), missing (the part
     that was here is now in *moved_to*, empty if it was not seen again) or added; unread if the
     parts cannot be distinguished. A cable is identified by its far end. *expected*: the user named
-    it as replaced; *allowed*: it may differ without that; *new*: another part than before is here;
-    *everywhere*: all GPUs of the node are others. *identity* reads `serial 1654000000107`.
+    it as replaced or, with *reseated*, as back in its slot; *allowed*: it may differ without that;
+    *new*: another part than before is here; *everywhere*: all GPUs of the node are others.
+    *identity* reads `serial 1654000000107`.
     *versions* are what siblings should share (VBIOS, firmware), *marks* identify the kind of part
     (part number, PSID, model), *settings* are stored in the part or its port, *wear* are its
     lifetime error counts, *counters* the same compared with before on the same part. *faults* are
@@ -69,3 +70,4 @@ class Change(NamedTuple):
     faults_left: tuple[str, ...]
     before: Fact[ComparedRecord]
     after: Fact[ComparedRecord]
+    reseated: bool = False

@@ -58,8 +58,10 @@ class Seen(NamedTuple):
 class Held(NamedTuple):
     """One reason of a hold: the failure that set it, its part, level and boot.
 
-    *code* is its exit code, *since_s* Unix time; *slot* and *serial* name the part, empty if
-    unknown.
+    *code* is its exit code; *since_s* and *seen_s* are when it was first and last found (Unix
+    time), *boot_id* the boot of the latter; *slot* and *serial* name the part, empty if unknown.
+    *expects* are the profile's values that it missed, as JSON; *link_downed* is a port's count,
+    -1 where there is none. *asleep*: the part is gone, and nothing lacks without it.
     """
 
     code: int
@@ -74,6 +76,10 @@ class Held(NamedTuple):
     boot_id: str
     profile: str
     since_s: float
+    seen_s: float = 0.0
+    expects: str = "{}"
+    link_downed: int = -1
+    asleep: bool = False
 
 
 class PortSeen(NamedTuple):

@@ -135,7 +135,7 @@ class ChangeRow(NamedTuple):
     """What became of a slot, part or cable since an earlier recording; see `Change`.
 
     *before* and *after* hold what was read of the part, by keys that depend on its kind; they are
-    empty where there is none.
+    empty where there is none. *reseated*: it was expected back in its slot, not replaced.
     """
 
     kind: str
@@ -145,6 +145,7 @@ class ChangeRow(NamedTuple):
     expected: bool
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    reseated: bool = False
 
 
 # fields that are not in the JSON where they are None; any other None is null there

@@ -31,6 +31,8 @@ def lines(rows: Sequence[ChangeRow], *, whole: bool) -> list[str]:
 def _is_shown(row: ChangeRow) -> bool:
     if row.kind == "node":
         return bool(_differences(row))
+    if row.reseated:
+        return True
     if row.what == "unknown":
         # Other parts than GPUs are seldom recorded in full, and the check says so.
         return bool(row.kind == "gpu")
@@ -48,6 +50,8 @@ def _name(row: ChangeRow) -> str:
 def _describe_many(kind: str, what: str) -> str:
     if what == "unknown":
         return UNKNOWN_MANY
+    if what == "same":
+        return "back in their slots"
     return "each leads elsewhere" if kind == "cable" else what
 
 
@@ -57,6 +61,8 @@ def _describe(row: ChangeRow) -> str:
     if row.what == "unknown":
         return UNKNOWN
     before, after = (part.get("identity") or "?" for part in (row.before, row.after))
+    if row.reseated and row.what == "same":
+        return f"{after}, back in its slot (expected)"
     after = after if row.what != "missing" else "missing"
     noun, _, value = after.rpartition(" ")
     after = value if noun and before.startswith(f"{noun} ") else after

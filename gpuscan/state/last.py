@@ -76,6 +76,12 @@ def read(path: str) -> dict[str, Any] | None:
     return dict(document)
 
 
+def reasons_in(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the reasons of a stored hold, and those that sleep as their part is gone."""
+    held = found["hold"]["reasons"] if found["hold"] else []
+    return [*held, *found.get("asleep", ())]
+
+
 def _fits(document: dict[str, Any], keys: dict[str, Any]) -> bool:
     return all(isinstance(document.get(key), kind) for key, kind in keys.items())
 

@@ -87,6 +87,7 @@ def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -
         "level": run.level,
         "scope": {"full": not limits, "limits": limits},
         "hold": summary(held),
+        "asleep": [one._asdict() for one in held if one.asleep],
         "swap": swap,
     }
 

@@ -2,16 +2,18 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuscan.collectors import past
 from gpuscan.engine import hold
 from gpuscan.engine.case import rename_held
+from gpuscan.engine.lifting import Proof, proves_health
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError
 from gpuscan.model import Held, Node, Unread
 from gpuscan.model.outcome import Action
+from gpuscan.profile import Profile
 from gpuscan.recording import Reading, Recording, save
 from gpuscan.renderers.json_ import document
 from gpuscan.state import last
@@ -19,13 +21,12 @@ from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
 from gpuscan.state.place import StateError, locked, replace, set_aside
 from gpuscan.state.rows import Whose, document_of, fingerprint, parts_of, row_of
 
-Reason = tuple[str, str, str]
 KEEP_BOOTS = 3  # recordings of earlier boots
 
 
 def proves(report: Report) -> bool:
     """Tell whether a report ends a swap."""
-    return hold.proves_health(report.conclusion, report.run)
+    return proves_health(report.conclusion, report.run)
 
 
 class Store:
@@ -73,6 +74,17 @@ class Store:
         if past.SCOPE not in recording.scope:
             recording.scope += (past.SCOPE,)
 
+    def declare(self, recording: Recording, work: str) -> None:
+        """Add work that this run's command declares to the past of a recording, once."""
+        rows = recording.get(past.KEYS["tried"])
+        now_s = self.owner.at_s
+        if isinstance(rows, list) and not any(
+            row["work"] == work and row["at_s"] == now_s for row in rows
+        ):
+            runs_at = self._past()["runs_at"]
+            rows = [*rows, _declared(work, now_s, runs_at)]
+            recording.add(Reading(past.KEYS["tried"], rows, None, now_s))
+
     def _open(self) -> None:
         for write in (True, False):
             try:
@@ -117,7 +129,7 @@ class Store:
         try:
             found = last.read(self.last)
             if found is not None:
-                return list(found["hold"]["reasons"]) if found["hold"] else []
+                return last.reasons_in(found)
         except last.Damaged:
             self._damaged = True
         events = self._archive.events(self.owner.key, "hold") if self._archive else []
@@ -157,9 +169,9 @@ class Store:
         """Store the run that a swap begins with, the swap, and its hold; raises StateError where
         that cannot be kept.
         """
-        held = {_key(one): one for one in (*report.held, *reasons)}
+        held = hold.join_holds(report.held, reasons)
         with locked(self.folder):
-            self._write_last(report._replace(held=tuple(held.values())), swap)
+            self._write_last(report._replace(held=held), swap)
             if self._archive:
                 self._archive.note(
                     self.owner.key, self.owner.at_s, "swap-begin", swap["ticket"], swap
@@ -168,22 +180,21 @@ class Store:
         self._close()
 
     def verified(
-        self, report: Report, changed: Iterable[str], node: Node, renamed: Mapping[str, str]
+        self, report: Report, node: Node, profile: Profile, renamed: Mapping[str, str]
     ) -> Report:
         """Return the report of a swap's proof with the hold that stands after it.
 
-        Only a pass lifts the hold of the *changed* parts and ends the swap. A hold on other GPUs
-        stands and fails the node. *renamed* maps old check ids to current ones.
+        Only a pass lifts the hold of the parts that were worked on and ends the swap. A hold on
+        other parts stands and fails the node. *renamed* maps old check ids to current ones.
         """
         self._swap_done = proves(report)
         before = rename_held(self._held, renamed)
         if self._swap_done:
-            held = hold.beside_swap(before, changed, node, report.results, report.run)
-            results = (*report.results, *hold.results_of(held, report.results, node))
+            proof = Proof(node, report.results, report.run, profile)
+            held = hold.after_swap(before, report.changes, proof)
+            results = (*report.results, *hold.results_of(held, report.results, node, report.run))
             return report._replace(held=held, results=results)
-        return report._replace(
-            held=tuple({_key(one): one for one in (*before, *report.held)}.values())
-        )
+        return report._replace(held=hold.join_holds(before, report.held))
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:
         """Store a run: last.json first, for the hold is in it, then the archive; one that fails
@@ -299,17 +310,13 @@ def _declared(work: str, at_s: float, runs_at: Sequence[float]) -> dict[str, Any
 
 def _held_in(found: dict[str, Any]) -> list[Held]:
     try:
-        return [Held(**reason) for reason in found["hold"]["reasons"]] if found["hold"] else []
+        return [Held(**reason) for reason in last.reasons_in(found)]
     except TypeError:
         raise StateError("last.json: damaged: its hold makes no sense") from None
 
 
-def _key(held: Held) -> Reason:
-    return held.check, held.subject, held.serial
-
-
 def _keys(held: Sequence[Held]) -> set[tuple[Any, ...]]:
-    return {(*_key(one), one.code) for one in held}
+    return {(*hold.key_of(one), one.code, one.asleep) for one in held}
 
 
 def _merged(now: Sequence[Held], before: Sequence[Held], after: Sequence[Held]) -> list[Held]:
@@ -319,9 +326,12 @@ def _merged(now: Sequence[Held], before: Sequence[Held], after: Sequence[Held]) 
     What the run lifted goes, what it found comes, what others set stays, and what others cleared
     does not come back.
     """
-    was, becomes = {_key(one): one for one in before}, {_key(one): one for one in after}
-    held = {_key(one): one for one in now if _key(one) not in was or _key(one) in becomes}
+    key_of = hold.key_of
+    was, becomes = {key_of(one): one for one in before}, {key_of(one): one for one in after}
+    held = {key_of(one): one for one in now if key_of(one) not in was or key_of(one) in becomes}
     fresh = {
-        key: one for key, one in becomes.items() if key in held or key not in was or one != was[key]
+        key: one
+        for key, one in becomes.items()
+        if key in held or key not in was or one.seen_s > was[key].seen_s
     }
     return sorted({**held, **fresh}.values(), key=lambda one: (-one.code, one.since_s))

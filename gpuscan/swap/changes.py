@@ -8,7 +8,15 @@ from gpuscan.errors import UsageError
 from gpuscan.model import Amount, Change, Node, Unread, is_unread
 from gpuscan.model.outcome import HARMLESS
 from gpuscan.swap import fit
-from gpuscan.swap.expect import PARTS, Expectation, Key, find_part, key_of, with_sibling_functions
+from gpuscan.swap.expect import (
+    ASSEMBLIES,
+    PARTS,
+    Expectation,
+    Key,
+    find_part,
+    key_of,
+    with_sibling_functions,
+)
 from gpuscan.swap.fit import NOTHING, ExpectedPart
 from gpuscan.swap.parts import (
     Pair,
@@ -44,18 +52,27 @@ class SwapContext(NamedTuple):
     slots: Sequence[str] = ()
     name_of: Callable[[str], str] = lambda label: ""
 
-    def expects(self, *kinds: str) -> bool:
-        """Return whether one of these assemblies (baseboard, tray) is expected to be replaced."""
-        return any(expectation.kind in kinds for expectation in self.expectations)
+    def expects(self, *kinds: str, reseated: bool = False) -> bool:
+        """Return whether one of these assemblies (baseboard, tray) is expected to be replaced, or
+        to be *reseated*.
+        """
+        return any(
+            expectation.kind in kinds and expectation.reseated is reseated
+            for expectation in self.expectations
+        )
 
 
 class _Comparison(NamedTuple):
-    """Both lists of parts; *compared* is false where only a list says what should be there."""
+    """Both lists of parts; *compared* is false where only a list says what should be there.
+
+    *named* are the parts that are expected to be replaced, *reseated* those that come back.
+    """
 
     compared: bool
     befores: Sequence[SwapPart]
     afters: Sequence[SwapPart]
     named: set[Key]
+    reseated: set[Key]
     context: SwapContext
 
 
@@ -72,18 +89,23 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
     for kind in PARTS:
         if kind not in unlisted:
             pairs += pair_parts(_of_kind(befores, kind), _of_kind(afters, kind))
-    named = {
-        find_part(expectation, pairs, context.slots)
-        for expectation in context.expectations
-        if expectation.name
-    }
-    named = with_sibling_functions(named, pairs)
-    comparison = _Comparison(before is not None, befores, afters, named, context)
+    named, reseated = (
+        with_sibling_functions(
+            {
+                find_part(expectation, pairs, context.slots)
+                for expectation in context.expectations
+                if expectation.name and expectation.reseated is back
+            },
+            pairs,
+        )
+        for back in (False, True)
+    )
+    comparison = _Comparison(before is not None, befores, afters, named, reseated, context)
     if before is None:
         return (*_compare_with_list(comparison), *compare_firmware(after))
     changes = [_change(pair, comparison) for pair in pairs]
     keys = {key_of(pair) for pair in pairs}
-    absent = [key for key in named if key[0] == "gpu" and key not in keys]
+    absent = [key for key in named | reseated if key[0] == "gpu" and key not in keys]
     changes += [_change((None, None), comparison, key) for key in absent]
     return (
         *_mark_everywhere(changes),
@@ -124,9 +146,14 @@ def _change(pair: Pair, comparison: _Comparison, key: Key | None = None) -> Chan
     before, after = pair
     context = comparison.context
     kind, label = key or key_of(pair)
-    whole = kind == "gpu" and context.expects("baseboard", "tray")
-    expected = (kind, label) in comparison.named or whole
-    what = _what_happened(pair, comparison, strict=kind == "gpu" or (expected and kind != "cable"))
+    gpu = kind == "gpu"
+    replaced = (kind, label) in comparison.named or (gpu and context.expects(*ASSEMBLIES))
+    reseated = not replaced and (
+        (kind, label) in comparison.reseated
+        or (gpu and context.expects(*ASSEMBLIES, reseated=True))
+    )
+    expected = replaced or reseated
+    what = _what_happened(pair, comparison, strict=gpu or (expected and kind != "cable"))
     faults, left = _faults(pair, comparison, judged=kind != "cable" or expected)
     part = after or before
     change = Change(
@@ -153,6 +180,7 @@ def _change(pair: Pair, comparison: _Comparison, key: Key | None = None) -> Chan
         faults_left=left,
         before=before.record if before else NOTHING,
         after=after.record if after else NOTHING,
+        reseated=reseated,
     )
     return _with_values(change, before, after, comparison) if after else change
 

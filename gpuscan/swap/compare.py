@@ -126,10 +126,13 @@ def _describe(
     """Add to the report what was compared, and what became of each part."""
     reference = names[0] if before is not None else options.expected_parts
     everywhere = any(change.everywhere for change in changes)
-    expected = ", ".join(options.expected) or "nothing"
+    parsed = parse_expectations(options.expected)
+    replaced = ", ".join(each.text for each in parsed if not each.reseated) or "nothing"
+    back = ", ".join(each.text.partition("=")[0] for each in parsed if each.reseated)
     notes = [
         f"compared with {os.path.basename(reference)}:"
-        f"{' every GPU was replaced;' if everywhere else ''} expected to be replaced: {expected}"
+        f"{' every GPU was replaced;' if everywhere else ''} expected to be replaced: {replaced}"
+        f"{f', to be reseated: {back}' if back else ''}"
     ]
     if before is not None and not (_has_time(before) and _has_time(after)):
         notes.append("one of the two recordings has no time: their order could not be checked")
@@ -181,6 +184,7 @@ def row_of(change: Change) -> ChangeRow:
         expected=change.expected or change.allowed,
         before=_compared(change.kind, change.before, change.identity_before),
         after=_compared(change.kind, change.after, change.identity),
+        reseated=change.reseated,
     )
 
 
@@ -219,7 +223,7 @@ def _refuse_without_identity(first: Node, last: Node, names: tuple[str, str]) ->
 def _refuse_other_machine(
     first: Node, last: Node, expectations: Sequence[Expectation], names: tuple[str, str]
 ) -> None:
-    if any(expectation.kind == "tray" for expectation in expectations):
+    if any(each.kind == "tray" and not each.reseated for each in expectations):
         return
     machines = machine_of(first), machine_of(last)
     same = same_machine(*machines)

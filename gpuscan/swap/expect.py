@@ -8,6 +8,7 @@ from gpuscan.swap.parts import Pair, SwapPart
 
 PARTS = ("gpu", "nic", "cable", "disk")
 ASSEMBLIES = ("baseboard", "tray")
+REPLACED, RESEATED = "replaced", "reseated"
 NONE = "none"
 
 Key = tuple[str, str]  # kind and label
@@ -34,16 +35,20 @@ PART = Flag("--part", accepts_none=False, searched="this node")
 class Expectation(NamedTuple):
     """One part or assembly that the swap replaces: `gpu`, `SXM6`, and the text that named it.
 
-    *name* is empty for an assembly and for `none`.
+    *name* is empty for an assembly and for `none`. *reseated*: it comes back, the same part in the
+    same slot.
     """
 
     kind: str
     name: str
     text: str
+    reseated: bool = False
 
 
 def parse_expectations(texts: Sequence[str], flag: Flag = EXPECT) -> tuple[Expectation, ...]:
-    """Parse `gpu:SXM6=replaced`, `baseboard` or `none`; raises UsageError for anything else."""
+    """Parse `gpu:SXM6`, `cable:mlx5_3/1=reseated`, `baseboard=replaced` or `none`; raises
+    UsageError for anything else.
+    """
     expectations = tuple(_parse(text, flag) for text in texts)
     if len(expectations) > 1 and any(each.kind == NONE for each in expectations):
         raise UsageError(
@@ -55,16 +60,17 @@ def parse_expectations(texts: Sequence[str], flag: Flag = EXPECT) -> tuple[Expec
 
 def _parse(text: str, flag: Flag) -> Expectation:
     subject, sign, state = text.strip().partition("=")
-    if sign and state != "replaced":
+    if sign and state not in (REPLACED, RESEATED):
         raise UsageError(
-            f"{flag.name} {text}: a part can only be expected to be replaced: write"
-            f" {subject}=replaced"
+            f"{flag.name} {text}: a part is expected to be replaced, or to be reseated (the same"
+            f" one, back in its slot): write {subject}={REPLACED} or {subject}={RESEATED}"
         )
+    reseated = state == RESEATED
     kind, colon, name = subject.partition(":")
     if colon and kind in PARTS and name.strip():
-        return Expectation(kind, name.strip(), text)
+        return Expectation(kind, name.strip(), text, reseated)
     if not colon and kind in ASSEMBLIES:
-        return Expectation(kind, "", text)
+        return Expectation(kind, "", text, reseated)
     if not colon and kind == NONE and not sign:
         if not flag.accepts_none:
             raise UsageError(f"{flag.name} none: a swap changes something: name the part")

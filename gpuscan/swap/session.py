@@ -3,7 +3,7 @@ right one is back.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import collectors
@@ -11,6 +11,7 @@ from gpuscan.engine import hold, judging
 from gpuscan.engine.blame import Target
 from gpuscan.engine.judging import Selection
 from gpuscan.engine.report import Report
+from gpuscan.engine.suite import aliases
 from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.live.machine import ScanOptions, scan_machine
 from gpuscan.model import Held, Node
@@ -21,12 +22,13 @@ from gpuscan.state.access import HistoryOptions, load_history
 from gpuscan.state.place import StateError
 from gpuscan.state.store import Store, proves
 from gpuscan.swap.compare import SwapOptions, compare_recordings
-from gpuscan.swap.expect import PART, parse_expectations
+from gpuscan.swap.expect import PART, RESEATED, parse_expectations
 from gpuscan.swap.worksheet import PartToPull, find_part_to_pull, render_worksheet
 from gpuscan.tickets import evidence
 
 ACTION = {"cable": Action.INSPECT}  # what the hold asks for; all other parts are to be replaced
 PROOF = "swap.is_proven"
+RESEAT = "reseat"  # the work that `=reseated` declares, as --tried does
 
 
 class Asked(NamedTuple):
@@ -73,7 +75,7 @@ def begin(scan: ScanOptions, want: Selection, history: HistoryOptions, asked: As
     )
     swap = {
         "ticket": asked.ticket,
-        "parts": [one.word for one in pulled],
+        "parts": [f"{one.word}={RESEATED}" if one.reseated else one.word for one in pulled],
         "begun_at": store.owner.at_s,
         "boot_id": store.owner.boot_id,
         "folder": place,
@@ -110,7 +112,7 @@ def _refuse_second(store: Store, ticket: str) -> None:
 
 def _reason(one: PartToPull, ticket: str, report: Report, node: Node) -> Held:
     target = Target(one.word, one.address or None, one.serial or None, one.part_number or None)
-    action = ACTION.get(one.kind, Action.REPLACE)
+    action = Action.INSPECT if one.reseated else ACTION.get(one.kind, Action.REPLACE)
     return hold.reason(target, hold.SWAP, f"swap {ticket} was begun", action, report.run, node)
 
 
@@ -120,6 +122,8 @@ def prove(store: Store, recording: Recording, plan: judging.Plan, wish: SwapOpti
     """
     swap = store.swap()
     wish = wish._replace(expected=wish.expected or (swap["parts"] if swap else ()))
+    if any(each.reseated for each in parse_expectations(wish.expected)):
+        store.declare(recording, RESEAT)
     before, name = _before(store, swap)
     if before is None and not wish.expected_parts:
         return _unproven(judging.judge_recording(recording, "", plan))
@@ -132,17 +136,12 @@ def release(
     store: Store,
     report: Report,
     recording: Recording,
-    options: SwapOptions,
-    renamed: Mapping[str, str],
+    plan: judging.Plan,
 ) -> Report:
-    """Return the report with what becomes of the hold: a pass lifts it and ends the swap.
-
-    *renamed* maps old check ids to current ones.
-    """
-    swap = store.swap()
-    expected = options.expected or (swap["parts"] if swap else ())
-    changed = [part.partition("=")[0] for part in expected]
-    return store.verified(report, changed, collectors.node(recording), renamed)
+    """Return the report with what becomes of the hold: a pass lifts it and ends the swap."""
+    node = collectors.node(recording)
+    chosen, _ = judging.profile_of(recording, node, plan)
+    return store.verified(report, node, chosen, aliases(plan.checks))
 
 
 def _before(store: Store, swap: dict[str, Any] | None) -> tuple[Recording | None, str]:

@@ -13,11 +13,14 @@ from gpuscan.swap.expect import PART, Expectation, find_part
 from gpuscan.swap.parts import SwapPart, list_parts
 from gpuscan.text import printable
 
-NEXT = "power off, change the part, power on, then run gpuscan swap verify --settle 5m"
+NEXT = "power off, do the work, power on, then run gpuscan swap verify --settle 5m"
 
 
 class PartToPull(NamedTuple):
-    """One part to pull: `gpu:SXM6`, its location, identity and neighbours; "" where unknown."""
+    """One part to pull: `gpu:SXM6`, its location, identity and neighbours; "" where unknown.
+
+    *reseated*: it goes back into its slot.
+    """
 
     word: str
     kind: str
@@ -27,6 +30,7 @@ class PartToPull(NamedTuple):
     serial: str
     part_number: str
     neighbours: tuple[str, ...]
+    reseated: bool
 
 
 def find_part_to_pull(expectation: Expectation, node: Node, chosen: profile.Profile) -> PartToPull:
@@ -35,7 +39,8 @@ def find_part_to_pull(expectation: Expectation, node: Node, chosen: profile.Prof
     Raises UsageError where the node has no such part.
     """
     if not expectation.name:
-        return PartToPull(expectation.kind, expectation.kind, "", "", "", "", "", ())
+        whole = expectation.kind
+        return PartToPull(whole, whole, "", "", "", "", "", (), expectation.reseated)
 
     def name_of(label: str) -> str:
         return profile.silkscreen(chosen, label)
@@ -56,6 +61,7 @@ def find_part_to_pull(expectation: Expectation, node: Node, chosen: profile.Prof
         serial=_id(part) or last.serial,
         part_number=_part_number(part) or last.part_number,
         neighbours=_neighbours(label, present),
+        reseated=expectation.reseated,
     )
 
 
@@ -132,7 +138,8 @@ def render_worksheet(
 
 def _lines_of(part: PartToPull) -> list[str]:
     silkscreen = f" (on the board: {part.silkscreen})" if part.silkscreen else ""
-    heading = f"  {part.kind} {part.slot}{silkscreen}".rstrip()
+    back = " and put it back" if part.reseated else ""
+    heading = f"  {part.kind} {part.slot}{silkscreen}".rstrip() + back
     if not part.slot:
         return [heading]
     return [

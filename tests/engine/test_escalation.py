@@ -53,7 +53,7 @@ def test_what_was_asked_for_last_is_not_forgotten_in_the_same_boot(node: Node) -
     assert node({}, boot=2, log=(XID_119,)) == 31
 
 
-@pytest.mark.parametrize(("days", "code"), [(6, 40), (8, 30)])
+@pytest.mark.parametrize(("days", "code"), [(6, 31), (8, 30)])
 def test_a_lost_gpu_within_seven_days(node: Node, days: float, code: int) -> None:
     assert node(LOST, log=(XID_79,), days=days) == 30
     assert node(LOST, log=(XID_79,), boot=1) == code
@@ -84,15 +84,21 @@ def test_a_new_remapped_row_is_not_the_same_fault(node: Node) -> None:
     assert action(report, "memory.row_remap_pending")[0] == "reboot"
 
 
-def test_new_memory_errors_never_climb(node: Node) -> None:
+@pytest.mark.parametrize("remapped", [False, True], ids=["no row remapped", "a row each time"])
+def test_memory_errors_climb_unless_a_row_is_remapped(node: Node, remapped: bool) -> None:
     key = next(
         k
-        for k in node.base.keys()
-        if k.startswith(f"nvml:nvmlDeviceGetTotalEccErrors({GPU},1,0")  # noqa: SIM118
-    )  # noqa: SIM118
-    for boot in (0, 1, 2):
-        code, report = node.judged({key: 3 + boot}, boot=boot)
-        assert action(report, "memory.uncorrectable_ecc")[0] == "reset-gpu"
+        for k in node.base.keys()  # noqa: SIM118
+        if k.startswith(f"nvml:nvmlDeviceGetTotalEccErrors({GPU},1,0")
+    )
+    asked = []
+    for boot in (0, 1, 2, 3):
+        rows = {ROWS: [0, boot, 0, 0]} if remapped else {}
+        code, report = node.judged({key: 3 + boot, **rows}, boot=boot)
+        asked.append(action(report, "memory.uncorrectable_ecc")[0])
+    assert asked == (
+        ["reset-gpu"] * 4 if remapped else ["reset-gpu", "reboot", "inspect", "inspect"]
+    )
 
 
 def missing(base: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ PLACES: dict[type, tuple[str | int, ...]] = {
 # fields that every report has now and that the schema does not require, because older ones do not
 NOT_REQUIRED: dict[type, tuple[str, ...]] = {
     RunInfo: ("context", "limited_to"),
+    ChangeRow: ("reseated",),
     ReportedPort: ("hca", "hca_type", "hca_serial", "hca_part_number", "node_guid"),
 }
 RECORDS: dict[type, str] = {
@@ -134,6 +135,7 @@ FIELDS: dict[type, dict[str, str | dict[str, Any]]] = {
         "expected": "true where it was named to be replaced, or may be another without that",
         "before": {"$ref": "#/$defs/compared_part"},
         "after": {"$ref": "#/$defs/compared_part"},
+        "reseated": "true where it was named to be reseated: the same part back in its slot",
     },
     Measurement: {
         "name": "the fact: power.usage_w; of a burn-in burnin.gemm_bf16_tflops, its second try burnin.gemm_bf16_tflops.again",

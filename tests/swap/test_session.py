@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 from machine import Done, Machine
-from over_time import BOOT, EIGHT, FAILED, GPU, SERIAL, file_of
+from over_time import BOOT, EIGHT, FAILED, GPU, ROWS, SERIAL, file_of
 from program import Call, Ended, start
 
 from gpuscan.collectors import node
-from gpuscan.engine.hold import beside_swap
+from gpuscan import profile
+from gpuscan.engine.hold import after_swap
+from gpuscan.engine.lifting import Proof
 from gpuscan.model import Held
-from gpuscan.model.report_rows import RunInfo
+from gpuscan.model.outcome import Result, Status
+from gpuscan.model.report_rows import ChangeRow, RunInfo
+from gpuscan.model.subject import NODE, parse_subject
 from gpuscan.recording import Recording, load, patch
 
 Make = Callable[[Recording], Machine]
@@ -202,9 +206,10 @@ def test_a_proof_needs_no_check_that_the_profile_calls_optional(
 def held(
     subject: str, code: int = 41, *, address: str = "", serial: str = "", check: str = "memory.x"
 ) -> Held:
+    action = {20: "fix-config", 30: "reset-gpu", 40: "inspect", 41: "replace"}[code]
     return Held(
         code,
-        "replace",
+        action,
         check,
         subject,
         subject.partition(":")[2],
@@ -220,31 +225,100 @@ def held(
 
 BEGUN = held("gpu:SXM4", check="swap.begin", address=GPU, serial="1")
 IN = load(EIGHT).get(OTHER)  # the serial of a GPU that stayed
+BACK = load(EIGHT).get(SERIAL)  # and of one that is back in its slot
+
+
+def change(kind: str, slot: str, what: str, address: str = "", *, back: bool = False) -> ChangeRow:
+    return ChangeRow(kind, slot, address or slot, what, True, {"serial": "1"}, {}, back)
+
+
+NEW_GPU = change("gpu", "SXM4", "replaced", GPU)
+SAME_GPU = change("gpu", "SXM4", "same", GPU, back=True)
+NEW_CABLE = change("cable", "mlx5_0/1", "same")
+SAME_CABLE = change("cable", "mlx5_0/1", "same", back=True)
 
 
 @pytest.mark.parametrize(
-    ("one", "changed", "stays"),
+    ("one", "row", "passes", "stays"),
     [
-        (held("gpu:SXM4", serial="1"), "gpu:SXM4", False),
-        (held(f"gpu:{GPU}", address=GPU), "gpu:SXM4", False),
-        (held("gpu:SXM3", serial=IN), "gpu:SXM4", True),
-        (held("gpu:SXM3"), "gpu:SXM4", True),
-        (held("gpu:SXM3"), "tray", False),
-        (held("gpu:SXM3", serial="gone"), "gpu:SXM4", False),
-        (held("gpu:SXM3", 20, serial=IN), "gpu:SXM4", True),
-        (held("port:mlx5_0/1", 40), "gpu:SXM4", True),
-        (held("port:mlx5_0/1", 40), "cable:mlx5_0/1", False),
-        (held("port:mlx5_0/1", 30), "cable:mlx5_0/1", True),
-        (held("node", 40), "gpu:SXM4", False),
-        (held("node", 30), "gpu:SXM4", True),
+        (held("gpu:SXM4", serial="1"), NEW_GPU, False, False),
+        (held(f"gpu:{GPU}", address=GPU), NEW_GPU, False, False),
+        (held("gpu:SXM4", 20, serial="1"), NEW_GPU, False, False),
+        (held("gpu:SXM3", serial=IN), NEW_GPU, True, True),
+        (held("gpu:SXM3"), NEW_GPU, True, True),
+        (held("gpu:SXM3", serial="gone"), NEW_GPU, False, False),
+        (held("gpu:SXM3", 20, serial=IN), NEW_GPU, False, True),
+        (held("gpu:SXM3", 20, serial=IN), NEW_GPU, True, False),
+        (held("gpu:SXM4", 41, serial=BACK), SAME_GPU, True, True),
+        (held("gpu:SXM4", 40), SAME_GPU, True, False),
+        (held("gpu:SXM4", 40), SAME_GPU, False, True),
+        (held("gpu:SXM3", 40, serial=IN), SAME_GPU, True, True),
+        (held("port:mlx5_0/1", 40), NEW_GPU, True, True),
+        (held("port:mlx5_0/1", 40), NEW_CABLE, False, False),
+        (held("port:mlx5_0/1", 41), NEW_CABLE, False, False),
+        (held("port:mlx5_0/1", 40), SAME_CABLE, True, False),
+        (held("port:mlx5_0/1", 41), SAME_CABLE, True, True),
+        (held("port:mlx5_1/1", 40), NEW_CABLE, True, True),
+        (held("node", 40), NEW_GPU, True, False),
+        (held("node", 40), NEW_GPU, False, True),
+        (held("node", 30), NEW_GPU, False, True),
+        (BEGUN, SAME_GPU, False, False),
     ],
 )
-def test_what_a_proven_swap_lifts(one: Held, changed: str, stays: bool) -> None:
-    """No check has run here that could lift what a passing run lifts; a GPU of no known serial is
-    taken for one that stayed.
-    """
-    kept = beside_swap([BEGUN, one], [changed], node(load(EIGHT)), (), RunInfo(level="quick"))
-    assert kept == ((one,) if stays else ())
+def test_what_a_proven_swap_lifts(one: Held, row: ChangeRow, passes: bool, stays: bool) -> None:
+    """Replaced parts take their reasons along; of the others, a passing check is needed."""
+    seen = node(load(EIGHT))
+    results = (Result("memory.x", about_now(one), Status.PASS, ""),) if passes else ()
+    proof = Proof(seen, results, RunInfo(level="quick"), profile.load("h100-8x"))
+    kept = after_swap([BEGUN, one], [row], proof)
+    assert [each.subject for each in kept] == ([one.subject] if stays else [])
+
+
+def about_now(one: Held) -> Any:
+    address = {"gpu:SXM4": GPU, "gpu:SXM3": OTHER_GPU}.get(one.subject)
+    return NODE if one.subject == "node" else parse_subject(one.subject)._replace(address=address)
+
+
+def test_a_reseated_part_whose_check_passes_is_proven(site: Site) -> None:
+    width = f"nvml:nvmlDeviceGetCurrPcieLinkWidth({GPU})"
+    broken, fixed = site.at({width: 8}), site.at(BOOTED)
+    assert site.do(broken, "run", "-q").code == 40
+    done = begin(site, broken, part="gpu:SXM4=reseated")
+    assert done.code == 0
+    assert "gpu SXM4 and put it back" in done.out
+    done = site.do(fixed, "swap", "verify", "--format", "json")
+    assert done.code == 0, done.out
+    assert site.status(fixed) == 0
+    assert site.last()["swap"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "code"),
+    [
+        ({SERIAL: NEW}, "swap.named_part", 20),
+        ({f"nvml:nvmlDeviceGetCurrPcieLinkWidth({GPU})": 8}, "pcie.link_width", 40),
+    ],
+    ids=["another part is back", "the fault is still there"],
+)
+def test_a_reseat_that_is_not_proven_stays_held(
+    site: Site, changes: dict[str, Any], check: str, code: int
+) -> None:
+    broken = site.at({f"nvml:nvmlDeviceGetCurrPcieLinkWidth({GPU})": 8})
+    assert site.do(broken, "run", "-q").code == 40
+    begin(site, broken, part="gpu:SXM4=reseated")
+    after = site.at({**changes, **BOOTED})
+    done = site.do(after, "swap", "verify", "--format", "json")
+    assert done.code == code, done.out
+    assert check in wrong(done)
+    assert site.status(after) >= 40
+
+
+def test_a_part_to_be_replaced_is_not_freed_by_a_reseat(site: Site) -> None:
+    begin(site, site.at(FAILED))
+    after = site.at({ROWS: [0, 8, 0, 0], **BOOTED})  # and the flag shows no more
+    done = site.do(after, "swap", "verify", "--expect", "gpu:SXM4=reseated", "--format", "json")
+    assert done.code == 41
+    assert {one["check"] for one in site.last()["hold"]["reasons"]} == {"memory.row_remap"}
 
 
 def rename_in_hold(site: Site, old_ids: dict[str, str]) -> None:
