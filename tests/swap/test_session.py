@@ -14,8 +14,8 @@ from machine import Done, Machine
 from over_time import BOOT, EIGHT, FAILED, GPU, ROWS, SERIAL, file_of
 from program import Call, Ended, start
 
-from gpuscan.collectors import node
 from gpuscan import profile
+from gpuscan.collectors import node
 from gpuscan.engine.hold import after_swap
 from gpuscan.engine.lifting import Proof
 from gpuscan.model import Held
