@@ -1,54 +1,24 @@
 """The driver: loaded, in one version throughout, and able to reach every GPU."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd_siblings, read, warn
+from gpuscan.model.nvml import ACCESS
 from gpuscan.model.outcome import TO_REPLACE
 from gpuscan.profile.version import satisfies
-
-SILENT = {
-    "not-loaded": (Action.FIX_CONFIG, "the NVIDIA kernel module is not loaded"),
-    "mismatch": (
-        Action.FIX_CONFIG,
-        "the kernel module and libnvidia-ml differ in version: load the new module, or reboot",
-    ),
-    "no-library": (
-        Action.FIX_CONFIG,
-        "libnvidia-ml.so.1 is missing, or this user cannot load it",
-    ),
-    "lost": (Action.REBOOT, "the driver reports that a GPU is lost"),
-    "reset-required": (Action.RESET_GPU, "the driver reports that a GPU needs a reset"),
-    "timed-out": (Action.REBOOT, "NVML does not respond: the driver is stuck"),
-    "failed": (
-        Action.FIX_CONFIG,
-        'NVML fails to initialise ("unknown error"): if this is a container, it has lost access to '
-        "its devices and must be restarted; on the host, check the kernel log",
-    ),
-}
-ABSENT = {
-    "no-device-file": (
-        Action.REBOOT,
-        "the GPU's device file /dev/nvidiaN is missing, so NVML does not list it: run "
-        "nvidia-modprobe -c N; if that does not restore it, reboot",
-    ),
-    "lost": (Action.REBOOT, "the GPU is on PCI, but the driver has lost it"),
-    "reset-required": (Action.RESET_GPU, "the driver refuses to use the GPU until it is reset"),
-    "timed-out": (
-        Action.REBOOT,
-        "a call to the GPU timed out: its driver or firmware is stuck",
-    ),
-    "unopened": (
-        Action.REBOOT,
-        "the driver cannot open the GPU (unknown error): it has most likely fallen off the bus",
-    ),
-}
 
 
 @check(action=Action.FIX_CONFIG, source="NVML return codes of nvmlInit", aliases=["driver.answers"])
 def test_loaded(node: Node) -> None:
     """The NVIDIA driver is loaded, and NVML responds."""
-    if node.gpus and node.driver.access in SILENT:
-        action, reason = SILENT[node.driver.access]
+    if node.gpus and node.driver.access in ACCESS:
+        trouble = ACCESS[node.driver.access]
         stuck = [gpu for gpu, access in read(node.gpus, "access") if access == "timed-out"]
-        fail(reason, action=action, culprits=stuck, observed=node.driver.access, expected="ok")
+        fail(
+            trouble.of_node,
+            action=trouble.action,
+            culprits=stuck,
+            observed=node.driver.access,
+            expected="ok",
+        )
     else:
         # An answer is the proof: a node without GPUs need not load the driver.
         assert node.driver.nvml_version
@@ -66,9 +36,9 @@ def test_nvidia_smi(node: Node) -> None:
 
     Judged where the input holds an error message that nvidia-smi printed.
     """
-    if node.complaints and node.driver.access in SILENT:
-        action, reason = SILENT[node.driver.access]
-        fail(reason, action=action, observed=node.driver.access, expected="ok")
+    if node.complaints and node.driver.access in ACCESS:
+        trouble = ACCESS[node.driver.access]
+        fail(trouble.of_node, action=trouble.action, observed=node.driver.access, expected="ok")
 
 
 @check(
@@ -95,14 +65,18 @@ def test_nvidia_smi_gpus(node: Node) -> None:
 @check(
     action=Action.REBOOT,
     needs=("driver.loaded", "pcie.config_space"),
-    source="NVML GPU_IS_LOST; NVIDIA GPU debug guidelines",
+    source="NVML return codes; NVIDIA GPU debug guidelines",
     impact="capacity",
     ladder=TO_REPLACE,
     window_days=7,
     aliases=["driver.every_card_answers"],
 )
 def test_gpu_access(gpu: Gpu) -> None:
-    """The driver can communicate with the GPU."""
+    """The driver can communicate with the GPU.
+
+    Of NVML's return codes some speak of the GPU whichever call returns them. "Unknown error" does
+    so where NVML answers the same call for another GPU of this model: `nvidia-smi` prints ERR!.
+    """
     if gpu.access == "ok":
         return
     others = [name for _, name in read([gpu], "kernel_driver") if name not in ("", "nvidia")]
@@ -110,8 +84,8 @@ def test_gpu_access(gpu: Gpu) -> None:
         message = f"the GPU is bound to {others[0]} instead of the NVIDIA driver"
         fail(message, action=Action.FIX_CONFIG, observed=others[0], expected="nvidia")
         return
-    action, reason = ABSENT.get(gpu.access) or SILENT[gpu.access]
-    fail(reason, action=action, observed=gpu.access, expected="ok")
+    trouble = ACCESS[gpu.access]
+    fail(trouble.of_gpu, action=trouble.action, observed=gpu.access, expected="ok")
 
 
 @check(

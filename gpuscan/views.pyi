@@ -165,10 +165,15 @@ class Echo:
 class Fabric:
     state: int
     status: int
+    cluster: str
+    clique: int
     degraded_bandwidth: int
+    route_recovery: int
     route_unhealthy: int
     access_timeout: int
     misconfigured: int
+    partition: int
+    summary: int
 
 class Fault:
     check: str
@@ -369,6 +374,10 @@ class NvLink:
     replays: Counter
     recoveries: Counter
     crc_errors: Counter
+    receive_errors: Counter
+    integrity_errors: Counter
+    failed_recoveries: Counter
+    bit_error_rate: float
 
 class Past:
     at_s: float

@@ -5,10 +5,11 @@ from typing import Any
 
 from gpuscan.collectors import bus, gpu_facts
 from gpuscan.collectors.host import NAMESPACE, container
-from gpuscan.collectors.kernel import UNKNOWN_ERROR, access
+from gpuscan.collectors.kernel import KIND_ACCESS, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, samples, take, text
 from gpuscan.model import Driver, Fact, Gpu, Unread, is_unread, read_or
+from gpuscan.model.nvml import ACCESS, UNKNOWN_ERROR, meaning_of
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, handle, handle_by_index
 
@@ -46,6 +47,8 @@ def plan(known: Recording) -> list[str]:
     for address in sorted(addresses, key=lambda address: address in may_hang):
         keys.append(handle(address))
         keys += [ask.key(address) for ask in CALLS]
+    for address in addresses:
+        keys += gpu_facts.further_keys(known, address)
     return keys
 
 
@@ -61,14 +64,18 @@ def scope() -> list[str]:
         "file:/proc/driver/nvidia/gpus/*/information",
         "nvml:nvmlDeviceGetHandleByIndex(*)",
         handle("*"),
-        *(ask.key("*") for ask in gpu_facts.EVERY),
+        *(key for ask in (*gpu_facts.EVERY, *gpu_facts.FURTHER) for key in ask.keys("*")),
     ]
 
 
 def again(known: Recording) -> list[str]:
     """Return the counters of the GPUs that are read a second time, those of one call together."""
     return [
-        ask.key(address) for address in _addresses(known) for ask in gpu_facts.EVERY if ask.twice
+        key
+        for address in _addresses(known)
+        for ask in (*gpu_facts.EVERY, *gpu_facts.FURTHER)
+        if ask.twice
+        for key in ask.keys(address)
     ]
 
 
@@ -99,7 +106,7 @@ def after_load(known: Recording) -> list[str]:
     keys = [
         key
         for address in _addresses(known)
-        for key in (handle(address), *(ask.key(address) for ask in asks))
+        for key in (handle(address), *(key for ask in asks for key in ask.keys(address)))
     ]
     return [key for key in (COUNT, *keys) if key in known]
 
@@ -293,12 +300,41 @@ def _access(recording: Recording, address: str, driver: Driver) -> Any:
         return Unread(handle(address), "garbled", f"makes no sense: {opened!r:.80}")
     # an older recording may lack a call that is asked today: that is one unread fact, not a GPU
     # that does not answer
-    answers = [recording.get(key) for ask in CALLS if (key := ask.key(address)) in recording]
-    errors = {answer.kind: answer for answer in answers if is_unread(answer)}
-    for kind in ("lost", "timed-out", "reset-required"):
-        if kind in errors:
-            return kind
-    return errors.get("blocked-behind", "ok")
+    keys = [key for ask in CALLS for key in ask.keys(address) if key in recording]
+    unread = [answer for key in keys if is_unread(answer := recording.get(key))]
+    told = [word for answer in unread if (word := _word(answer))]
+    if _errs_alone(recording, address):
+        told.append("erring")
+    if told:
+        return max(told, key=lambda word: ACCESS[word].action.rank)
+    return next((answer for answer in unread if answer.kind == "blocked-behind"), "ok")
+
+
+def _word(answer: Unread) -> str:
+    """Return the access that an error in any call of a GPU tells of, "" for none."""
+    if answer.kind in KIND_ACCESS:
+        return answer.kind
+    meant = meaning_of(answer.code or 0)
+    return meant.access if meant.of_gpu else ""
+
+
+def _errs_alone(recording: Recording, address: str) -> bool:
+    """Return whether a call fails with "unknown error" that succeeds for another GPU of the same
+    model. If it succeeds for none, the driver is at fault, or does not know the call.
+    """
+    model = _model(recording, address)
+    beside = [other for other in _addresses(recording) if _model(recording, other) == model]
+    for ask in CALLS:
+        answer = recording.get(ask.key(address))
+        if is_unread(answer) and answer.code == UNKNOWN_ERROR:
+            others = (recording.get(ask.key(other)) for other in beside if other != address)
+            if any(not is_unread(other) for other in others):
+                return True
+    return False
+
+
+def _model(recording: Recording, address: str) -> str:
+    return str(read_or(take(recording, f"file:{PCI}/{address}/uevent", _device_id), ""))
 
 
 def _access_without_handle(

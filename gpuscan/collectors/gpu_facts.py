@@ -5,7 +5,7 @@ To add a fact of a GPU, add a line here and a field of the same name to the reco
 gpuscan/model/gpu.py, then run tests/support/generate.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import and_, or_
 from typing import Any, NamedTuple
@@ -32,7 +32,9 @@ from gpuscan.model import (
     RetiredPages,
     Temperature,
     Throttled,
+    Unread,
     is_unread,
+    read_or,
 )
 from gpuscan.recording import Recording
 
@@ -45,9 +47,10 @@ class Query(NamedTuple):
     """How one fact of a GPU is read.
 
     *call* is an NVML function, or, if it starts with a slash, a file of the PCI device in sysfs.
-    *args* follow the GPU in the call; *since* is the first driver branch with it. *twice* takes a
-    second reading at the end of the scan, for the growth of a counter. *momentary* facts show what
-    the GPU is doing, and are not read again after a burn-in.
+    *args* follow the GPU in the call; *since* is the first driver branch with it. *older* are the
+    calls of older drivers and GPUs, newest first: each is asked where none before it is supported.
+    *twice* takes a second reading at the end of the scan, for the growth of a counter. *momentary*
+    facts show what the GPU is doing, and are not read again after a burn-in.
     """
 
     fact: str
@@ -57,6 +60,7 @@ class Query(NamedTuple):
     since: int = 0
     twice: bool = False
     momentary: bool = False
+    older: "tuple[Query, ...]" = ()
 
     def key(self, address: str) -> str:
         """Return the reading's key for one GPU."""
@@ -64,15 +68,47 @@ class Query(NamedTuple):
             return f"file:/sys/bus/pci/devices/{address}{self.call}"
         return f"nvml:{self.call}({address}{self.args})"
 
+    def keys(self, address: str) -> tuple[str, ...]:
+        """Return the keys of the call and of its older ones."""
+        return self.key(address), *(older.key(address) for older in self.older)
+
     def fact_of(self, recording: Recording, address: str) -> Any:
         """Return the fact for one GPU, or Unread."""
-        take_fact = counter if self.twice else take
-        fact = take_fact(recording, self.key(address), self.parse, self.since)
+        return self.answer(recording, address)[0]
+
+    def answer(self, recording: Recording, address: str) -> tuple[Any, str]:
+        """Return the fact, or Unread, and its key: what the first call answers that is supported.
+
+        An older call that the recording does not hold was not there to be asked.
+        """
+        fact, key = self._own_answer(recording, address), self.key(address)
+        for older in self.older:
+            if not is_absent(fact) or older.key(address) not in recording:
+                continue
+            before, fact = fact, older._own_answer(recording, address)
+            if is_absent(fact) and before.kind == "not-supported":
+                fact = before  # not that the driver is too old: another one would not answer either
+            else:
+                key = older.key(address)
+        return fact, key
+
+    def _own_answer(self, recording: Recording, address: str) -> Any:
+        key = self.key(address)
+        fact = (
+            counter(recording, key, self.parse, self.since)
+            if self.twice
+            else take(recording, key, self.parse, self.since)
+        )
         if self.call.startswith("/") and is_unread(fact) and fact.kind == "not-found":
             return fact._replace(
                 kind="not-supported", text="the kernel counts no such errors of this device"
             )
         return fact
+
+
+def is_absent(fact: Any) -> bool:
+    """Return whether a call is not supported, by this GPU or this driver."""
+    return is_unread(fact) and fact.kind in ("not-supported", "too-old-driver")
 
 
 class Group(NamedTuple):
@@ -113,7 +149,13 @@ OWN = (
     Query("unrepairable_memory", "nvmlDeviceGetUnrepairableMemoryFlag_v1", flag, since=590),
     Query("repair", "nvmlDeviceGetRepairStatus", parse.repair, since=580),
     Query("recovery_action", FIELD, count, ",230,0", since=565),
-    Query("fabric", "nvmlDeviceGetGpuFabricInfoV", parse.fabric, since=550),
+    Query(
+        "fabric",
+        "nvmlDeviceGetGpuFabricInfoV",
+        parse.fabric,
+        since=550,
+        older=(Query("fabric", "nvmlDeviceGetGpuFabricInfo", parse.fabric, since=525),),
+    ),
     Query("performance_state", "nvmlDeviceGetPerformanceState", count, momentary=True),
 )
 GROUPS = (
@@ -191,6 +233,7 @@ CLOCKS = Query(
     since=535,
     twice=True,
     momentary=True,
+    older=(Query("clock_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", count, twice=True),),
 )
 REASONS = {  # NVML clocks event reasons, by their name in ClockReasons
     "application_clocks": 0x2,
@@ -206,17 +249,41 @@ OFFERED = (  # only in imported texts; no scan reads these
     Query("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
 )
 LINK_COUNT = Query("nvlinks", FIELD, count, ",91,0")
-LINK = (
-    Query("active", FIELD, parse.link_active, ",165,"),
-    Query("rate_mb_s", FIELD, count, ",164,"),
-    Query("replays", FIELD, count, ",161,", twice=True),
-    Query("recoveries", FIELD, count, ",162,", twice=True),
-    Query("crc_errors", FIELD, count, ",163,", twice=True),
-)
+# the rate of links 0 to 11 as GPUs before Hopper give it, each link in a field of its own
+RATE_FIELDS = (*range(84, 90), *range(132, 138))
+
+
+def _link_queries(link: int) -> tuple[Query, ...]:
+    """Return what is asked of one NVLink, in the order of the record's fields.
+
+    GPUs before Hopper give state and rate by older calls (NCCL asks likewise).
+    """
+    state = Query("active", "nvmlDeviceGetNvLinkState", parse.link_active, f",{link}")
+    rates = [
+        Query("rate_mb_s", FIELD, count, f",{field},0") for field in RATE_FIELDS[link : link + 1]
+    ]
+    return (
+        Query("active", FIELD, parse.link_active, f",165,{link}", older=(state,)),
+        Query("rate_mb_s", FIELD, count, f",164,{link}", older=tuple(rates)),
+        Query("replays", FIELD, count, f",161,{link}", twice=True),
+        Query("recoveries", FIELD, count, f",162,{link}", twice=True),
+        Query("crc_errors", FIELD, count, f",163,{link}", twice=True),
+    )
+
+
+def _link5_queries(link: int) -> tuple[Query, ...]:
+    """Return what is asked of one NVLink of generation 5 in place of the older error counters."""
+    return (
+        Query("receive_errors", FIELD, count, f",208,{link}", twice=True),
+        Query("integrity_errors", FIELD, count, f",211,{link}", twice=True),
+        Query("failed_recoveries", FIELD, count, f",214,{link}", twice=True),
+        Query("bit_error_rate", FIELD, parse.bit_error_rate, f",220,{link}"),
+    )
+
+
 # link by link, because NVML asks the driver once for fields of one link that stand together
-LINK_ASKS = tuple(
-    tuple(ask._replace(args=f"{ask.args}{number}") for ask in LINK) for number in range(LINKS)
-)
+LINK_ASKS = tuple(map(_link_queries, range(LINKS)))
+LINK5_ASKS = tuple(map(_link5_queries, range(LINKS)))
 # the field values stand together at the end, so that they are one batch a GPU
 EVERY = tuple(
     sorted(
@@ -230,6 +297,36 @@ EVERY = tuple(
         key=lambda ask: ask.call == FIELD,
     )
 )
+# asked once it is known that these GPUs do not have the counters in their place
+FURTHER = tuple(ask for asks in LINK5_ASKS for ask in asks)
+
+
+def further_keys(known: Recording, address: str) -> list[str]:
+    """Return what is asked of one GPU where the first answers are "not supported": older calls,
+    and the error counters of NVLink 5. Of links only those that the GPU has.
+    """
+    links = read_or(take(known, LINK_COUNT.key(address), LINK_COUNT.parse), 0)
+    asks = [ask for ask in EVERY if ask not in _ALL_LINKS]
+    asks += [ask for queries in LINK_ASKS[:links] for ask in queries]
+    keys = [key for ask in asks for key in _older_keys(known, ask, address)]
+    counts = LINK_ASKS[0][-1]
+    if links and counts.key(address) in known and is_absent(counts.fact_of(known, address)):
+        keys += [ask.key(address) for queries in LINK5_ASKS[:links] for ask in queries]
+    return keys
+
+
+_ALL_LINKS = frozenset(ask for queries in LINK_ASKS for ask in queries)
+
+
+def _older_keys(known: Recording, ask: Query, address: str) -> Iterator[str]:
+    """Yield an older call's key once no newer one is supported."""
+    newer = ask
+    for older in ask.older:
+        key = newer.key(address)
+        if key not in known or not is_absent(take(known, key, newer.parse, newer.since)):
+            return
+        yield older.key(address)
+        newer = older
 
 
 def facts(recording: Recording, address: str) -> dict[str, Any]:
@@ -246,33 +343,48 @@ def facts(recording: Recording, address: str) -> dict[str, Any]:
 def sources(address: str) -> dict[str, tuple[str, ...]]:
     """Return the reading keys behind each fact of one GPU, by the fact's path within it."""
     keys: dict[str, tuple[str, ...]] = {
-        ask.fact: (ask.key(address),) for ask in (*OWN, *OFFERED, CLOCKS, LINK_COUNT)
+        ask.fact: ask.keys(address) for ask in (*OWN, *OFFERED, CLOCKS, LINK_COUNT)
     }
     keys |= {
-        f"{group.fact}.{ask.fact}": (ask.key(address),) for group in GROUPS for ask in group.asks
+        f"{group.fact}.{ask.fact}": ask.keys(address) for group in GROUPS for ask in group.asks
     }
-    for number, asks in enumerate(LINK_ASKS):
-        keys |= {f"nvlinks[{number}].{ask.fact}": (ask.key(address),) for ask in asks}
+    for number in range(LINKS):
+        for ask in (*LINK_ASKS[number], *LINK5_ASKS[number]):
+            keys[f"nvlinks[{number}].{ask.fact}"] = ask.keys(address)
     return keys
 
 
 def _links(recording: Recording, address: str) -> Fact[tuple[NvLink, ...]]:
+    """Return the GPU's NVLinks: as many as it says that it has, and whichever else is up.
+
+    Nothing public says whether the number still counts a link that is down.
+    """
     number: Fact[int] = take(recording, LINK_COUNT.key(address), LINK_COUNT.parse)
     if is_unread(number):
         return number
-    return tuple(_link(recording, address, n) for n in range(min(number, LINKS)))
+    links = tuple(_link(recording, address, n) for n in range(LINKS))
+    return tuple(link for link in links if link.number < number or link.active is True)
 
 
 def _link(recording: Recording, address: str, number: int) -> NvLink:
-    return NvLink(number, *(ask.fact_of(recording, address) for ask in LINK_ASKS[number]))
+    asked = (ask.fact_of(recording, address) for ask in LINK_ASKS[number])
+    further = (_further(recording, ask, address) for ask in LINK5_ASKS[number])
+    return NvLink(number, *asked, *further)
+
+
+def _further(recording: Recording, ask: Query, address: str) -> Any:
+    """Return a fact that is asked for only where the GPU lacks another."""
+    key = ask.key(address)
+    if key not in recording:
+        return Unread(key, "not-recorded", "not asked: the GPU has other counters")
+    return ask.fact_of(recording, address)
 
 
 def _clock_reasons(recording: Recording, address: str) -> Fact[ClockReasons]:
     """Return the reasons that all samples show. One that flashes while the P-state changes is in
     *flashed* if it is a hardware slowdown, else nowhere.
     """
-    key = CLOCKS.key(address)
-    newest: Fact[int] = take(recording, key, CLOCKS.parse, CLOCKS.since)
+    newest, key = CLOCKS.answer(recording, address)
     if is_unread(newest):
         return newest
     seen = samples(recording, key, CLOCKS.parse)

@@ -19,9 +19,11 @@ from gpuscan.model import (
     Unread,
     is_unread,
 )
+from gpuscan.recording import NOT_RECORDED
 
 SRAM_BUCKETS = ("L2", "Sm", "Pcie", "Mcu", "Other")
 PCIE_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+NO_BIT_ERRORS = 0xFFF
 NVLINK_STATES = (0, 1, 2)  # down, up, asleep: up, and woken by traffic
 
 
@@ -73,18 +75,28 @@ def _sum(first: Any, second: Any) -> Fact[int]:
 
 
 def fabric(value: Any) -> Fabric:
-    """Parse nvmlGpuFabricInfoV_t; its health mask holds two bits a question: degraded bandwidth,
-    route recovery, route unhealthy, access timeout.
+    """Parse nvmlGpuFabricInfo_t or a version of nvmlGpuFabricInfoV_t; the older ones lack the
+    health mask, which has two bits or four for each question, and the summary.
     """
-    mask = count(value["healthMask"])
     return Fabric(
         state=count(value["state"]),
         status=count(value["status"]),
-        degraded_bandwidth=mask & 0x3,
-        route_unhealthy=mask >> 4 & 0x3,
-        access_timeout=mask >> 6 & 0x3,
-        misconfigured=mask >> 8 & 0xF,
+        cluster=if_told(text, value.get("clusterUuid", NOT_RECORDED)),
+        clique=if_told(count, value.get("cliqueId", NOT_RECORDED)),
+        degraded_bandwidth=_health(value, 0),
+        route_recovery=_health(value, 2),
+        route_unhealthy=_health(value, 4),
+        access_timeout=_health(value, 6),
+        misconfigured=_health(value, 8, 0xF),
+        partition=_health(value, 12),
+        summary=if_told(count, value.get("healthSummary", NOT_RECORDED)),
     )
+
+
+def _health(value: Any, shift: int, width: int = 0x3) -> Fact[int]:
+    if "healthMask" not in value:
+        return Unread("", "too-old-driver", "needs driver R550")
+    return count(value["healthMask"]) >> shift & width
 
 
 def total_mib(value: Any) -> int:
@@ -116,6 +128,15 @@ def link_active(value: Any) -> bool:
     if integer(value) not in NVLINK_STATES:
         raise ValueError(value)
     return bool(value)
+
+
+def bit_error_rate(value: Any) -> float:
+    """Parse NVML's bit error rate: the mantissa in bits 11 to 8, the negative exponent of ten in
+    bits 7 to 0; 15 and 255 stand for no errors.
+    """
+    bits = count(value)
+    mantissa, exponent = bits >> 8 & 0xF, bits & 0xFF
+    return 0.0 if bits == NO_BIT_ERRORS else float(f"{mantissa}e-{exponent}")
 
 
 def aer_total(value: Any) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from gpuscan.collectors.reading import Sources, count, flag, take, text
 from gpuscan.model import Driver, Unread, is_unread
+from gpuscan.model.nvml import meaning_of
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, NVML_VERSION
 
@@ -12,16 +13,6 @@ MODULE_BANNER = "file:/proc/driver/nvidia/version"
 MODULES = "file:/proc/modules"
 CONFIDENTIAL = "nvml:nvmlSystemGetConfComputeState()"
 
-# the return code of nvmlInit, and the access that it means
-UNKNOWN_ERROR = 999
-INIT_ACCESS = {
-    UNKNOWN_ERROR: "failed",
-    9: "not-loaded",
-    12: "no-library",
-    15: "lost",
-    16: "reset-required",
-    18: "mismatch",
-}
 KIND_ACCESS = ("timed-out", "lost", "reset-required")
 WORD_ACCESS = {  # the same by NVML's message, for recordings without the code
     "driver not loaded": "not-loaded",
@@ -120,8 +111,8 @@ def access(answer: Any) -> Any:
         return (
             "ok" if answer is True else Unread(INIT, "garbled", f"makes no sense: {answer!r:.80}")
         )
-    if answer.code in INIT_ACCESS:
-        return INIT_ACCESS[answer.code]
+    if answer.code is not None and (meant := meaning_of(answer.code).access):
+        return meant
     for words, meaning in (
         WORD_ACCESS.items() if answer.code is None and answer.kind == "not-found" else ()
     ):

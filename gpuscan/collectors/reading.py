@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from gpuscan.model import Counter, Fact, Unread, is_unread
+from gpuscan.model.nvml import TOO_OLD
 from gpuscan.recording import NOT_RECORDED, Recording
 
 Sources = dict[str, tuple[str, ...]]  # a fact's path in the node -> its reading keys
@@ -16,14 +17,18 @@ def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int
     """Return the parsed newest value of *key*, or Unread.
 
     *since* is the first driver branch that can answer: under an older one, `not-supported` and
-    `not-found` become `too-old-driver`. A value that *parse* refuses is `garbled`.
+    `not-found` become `too-old-driver`, as does "function not found" whatever the branch: a branch
+    gains functions in its life. A value that *parse* refuses is `garbled`.
     """
     value = recording.get(key)
     if not is_unread(value):
         return parsed(key, value, parse)
-    absent = value.kind in ("not-supported", "not-found")
-    if since and absent and 0 < driver_branch(recording) < since:
+    if value.kind not in ("not-supported", "not-found"):
+        return value
+    if since and 0 < driver_branch(recording) < since:
         return value._replace(kind="too-old-driver", text=f"needs driver R{since}")
+    if value.code in TOO_OLD and key.startswith("nvml:"):
+        return value._replace(kind="too-old-driver", text="needs a newer driver")
     return value
 
 

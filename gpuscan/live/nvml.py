@@ -10,31 +10,17 @@ import pynvml
 from gpuscan.live.gpm import Gpm
 from gpuscan.live.library import find_library
 from gpuscan.live.reader import Answer, Places
+from gpuscan.model.nvml import INVALID_ARGUMENT, meaning_of
 from gpuscan.recording.keys import INIT, gpu_of, parse_nvml
 
 FIELD_VALUES = "nvmlDeviceGetFieldValues"
 # in a batch with others they make those 0.0
 C2C_FIELDS = frozenset(map(str, (170, 171, 172, 231, 232, 233, 234)))
-KINDS = {
-    3: "not-supported",
-    4: "no-permission",
-    6: "not-found",
-    9: "not-found",
-    10: "timed-out",
-    12: "not-found",
-    13: "not-found",
-    15: "lost",
-    16: "reset-required",
-    # the operating system denies access to the GPU, for example a container's device rules
-    17: "no-permission",
-    18: "not-found",
-    25: "not-supported",  # this driver has an older version of the structure
-    26: "not-supported",
-    28: "not-found",
-}
-STRUCTURES = {  # these calls fill a structure of the caller's
-    "nvmlDeviceGetSramEccErrorStatus": "c_nvmlEccSramErrorStatus_v1_t",
-    "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfoV_t",
+# these calls fill a structure of the caller's; of several versions the newest is asked for first
+STRUCTURES = {
+    "nvmlDeviceGetSramEccErrorStatus": ("c_nvmlEccSramErrorStatus_v1_t",),
+    "nvmlDeviceGetGpuFabricInfoV": ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"),
+    "nvmlDeviceGetGpuFabricInfo": ("c_nvmlGpuFabricInfo_t",),
 }
 # the member that holds a field's value, by value type
 VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -73,7 +59,7 @@ class NvmlReader:
             return self._ask(address, batch)
         except pynvml.NVMLError as error:
             code = int(error.value)
-            return [(key, None, (KINDS.get(code, "garbled"), str(error), code)) for key in batch]
+            return [(key, None, (meaning_of(code).kind, str(error), code)) for key in batch]
         finally:
             took_s = time.monotonic() - start_s
             if address and took_s > self.places.slow_s:
@@ -123,12 +109,25 @@ class NvmlReader:
         if name == "nvmlDeviceGetHandleByIndex":
             return _address(pynvml.nvmlDeviceGetPciInfo(function(int(arguments[0]))).busId)
         if name in STRUCTURES:
-            filled = getattr(pynvml, STRUCTURES[name])()
-            function(self.handle(address), ctypes.byref(filled))
-            return as_json(filled)
+            return as_json(_fill(function, self.handle(address), STRUCTURES[name]))
         if address:
             return as_json(function(self.handle(address), *map(int, arguments[1:])))
         return as_json(function(*map(int, arguments)))
+
+
+def _fill(function: Any, handle: Any, versions: tuple[str, ...]) -> Any:
+    """Return the newest version of a structure that both binding and driver know."""
+    *newer, oldest = [version for version in versions if hasattr(pynvml, version)] or versions[-1:]
+    for version in newer:
+        filled = getattr(pynvml, version)()
+        try:
+            function(handle, ctypes.byref(filled))
+        except pynvml.NVMLError_ArgumentVersionMismatch:
+            continue
+        return filled
+    filled = getattr(pynvml, oldest)()
+    function(handle, ctypes.byref(filled))
+    return filled
 
 
 def _batch_of(key: str) -> str:
@@ -145,11 +144,7 @@ def _field(key: str, value: Any) -> Answer:
     """Return one field's answer; a driver without that field returns "invalid argument"."""
     code = int(value.nvmlReturn)
     if code:
-        kind = (
-            "not-supported"
-            if code == pynvml.NVML_ERROR_INVALID_ARGUMENT
-            else KINDS.get(code, "garbled")
-        )
+        kind = "not-supported" if code == INVALID_ARGUMENT else meaning_of(code).kind
         return key, None, (kind, str(pynvml.NVMLError(code)), code)
     if value.valueType >= len(VALUE_MEMBERS):
         return key, None, ("garbled", f"value type {value.valueType}", None)

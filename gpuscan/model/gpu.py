@@ -118,7 +118,11 @@ class Temperature(NamedTuple):
 
 
 class NvLink(NamedTuple):
-    """One NVLink of the GPU: up or not, its rate one way in MB/s, and its error counters."""
+    """One NVLink of the GPU: up or not, its rate one way in MB/s, and its error counters.
+
+    From *receive_errors* on they are those of NVLink 5, which lacks the ones before;
+    *bit_error_rate* is the effective one, after correction.
+    """
 
     number: int
     active: Fact[bool]
@@ -126,6 +130,10 @@ class NvLink(NamedTuple):
     replays: Fact[Counter]
     recoveries: Fact[Counter]
     crc_errors: Fact[Counter]
+    receive_errors: Fact[Counter]
+    integrity_errors: Fact[Counter]
+    failed_recoveries: Fact[Counter]
+    bit_error_rate: Fact[float]
 
 
 class ClockReasons(NamedTuple):
@@ -158,16 +166,24 @@ class Fabric(NamedTuple):
     """The GPU's registration with the NVLink fabric. *state*: 0 not supported, 1 not started, 2 in
     progress, 3 completed.
 
-    *status* is an NVML return code. Of the health mask: 0 no word, 1 true, 2 false for each
-    question; *misconfigured* 0 no word, 1 none, else NVIDIA's number of the mistake.
+    *status* is an NVML return code. GPUs reach each other over NVLink within one *cluster* (UUID
+    in hexadecimal; zeros on a board with NVSwitches of its own) and *clique*. Of the health mask: 0
+    no word, 1 true, 2 false for each question (*partition*: is one assigned); *misconfigured* 0 no
+    word, 1 none, else NVIDIA's number of the mistake. *summary*: 0 no word, 1 healthy, 2 unhealthy,
+    3 limited capacity.
     """
 
     state: Fact[int]
     status: Fact[int]
+    cluster: Fact[str]
+    clique: Fact[int]
     degraded_bandwidth: Fact[int]
+    route_recovery: Fact[int]
     route_unhealthy: Fact[int]
     access_timeout: Fact[int]
     misconfigured: Fact[int]
+    partition: Fact[int]
+    summary: Fact[int]
 
 
 class BusLink(NamedTuple):

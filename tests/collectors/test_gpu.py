@@ -16,7 +16,7 @@ from gpuscan import collectors
 from gpuscan.recording import Recording, dump, patch, restore, save
 
 GPU = "0000:52:00.0"
-UNREAD = {"error": ["garbled", "Unknown Error", 999]}
+UNREAD = {"error": ["garbled", "Insufficient Resources", 23]}
 LOST = {"error": ["lost", "GPU is lost", 15]}
 GONE = {"error": ["not-found", "Not Found", 6]}
 LONG = "10000:00:07.0"

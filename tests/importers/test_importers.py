@@ -130,7 +130,7 @@ CASES = {  # what is pasted; the exit code; what is found
     "unknown on init": ("Failed to initialize NVML: Unknown Error\n", 20, {"driver.nvidia_smi": ["node"]}),
     "no permission": ("Failed to initialize NVML: Insufficient Permissions\n", 3, None),
     "no devices": ("# nvidia-smi\nNo devices were found\n", 20, {"driver.nvidia_smi_gpus": ["node"]}),
-    "infoROM": ("WARNING: infoROM is corrupted at gpu 0000:19:00.0\n", 3, {"driver.inforom_match": ["node"]}),
+    "infoROM": ("WARNING: infoROM is corrupted at gpu 0000:19:00.0\n", 20, {"driver.gpu_access": ["gpu:0000:19:00.0"]}),
     "rows are well": (REPAIRED.format(pending="No", failed="No"), 0, {}),
     "rows pending": (REPAIRED.format(pending="Yes", failed="No"), 30, {"memory.row_remap_pending": ["gpu:unnamed"]}),
     "rows failed": (REPAIRED.format(pending="No", failed="Yes"), 41, {"memory.row_remap": ["gpu:unnamed"]}),
