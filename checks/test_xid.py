@@ -82,8 +82,15 @@ def _is_history(incident: Incident) -> bool:
 
 @check(action=Action.MONITOR, aliases=["xid.log_covers_this_boot"])
 def test_log_coverage(node: Node) -> None:
-    """The kernel log covers the whole of this boot."""
-    if not node.kernel_log.whole:
-        since_s = [seconds for _, seconds in read([node.kernel_log], "covered_from_s")]
-        gap = f"starts {since_s[0]:.0f} s after boot" if since_s else "does not include a boot"
-        warn(f"the kernel log {gap}: earlier events are unknown")
+    """The kernel log covers the whole of this boot.
+
+    What a missing beginning held must be told by something else: by the recovery action of every
+    GPU (driver R565 and newer), or by an earlier complete run of this boot.
+    """
+    log = node.kernel_log
+    if log.whole:
+        return
+    since_s = [seconds for _, seconds in read([log], "covered_from_s")]
+    gap = f"starts {since_s[0]:.0f} s after boot" if since_s else "does not include a boot"
+    told = f"only {log.instead} tells of earlier events"
+    warn(f"the kernel log {gap}: {told if log.instead else 'earlier events are unknown'}")

@@ -44,6 +44,7 @@ class Boot:
     boot_id: str
     first_s: float
     last_s: float
+    complete_s: float
 
 class BurnTest:
     label: str
@@ -306,6 +307,7 @@ class KernelLog:
     covered_from_s: float
     whole: bool
     lines: int
+    instead: str
 
 class Load:
     samples: int

@@ -38,7 +38,8 @@ class Entry(NamedTuple):
     is a program. *state* is `mapped` if the driver maps it to its recovery action, `unmapped` if
     not (then it is active until a reset or boot), and `none` if it needs no cure. *decode* names
     the decoder of its text. *ladder* is the actions for a fault that returns within *window_days*,
-    if the entry has its own; an empty one asks for nothing more.
+    if the entry has its own; an empty one asks for nothing more. *ages* is set if one burst of it
+    is history after an hour without return.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Entry(NamedTuple):
     decode: str = ""
     ladder: tuple[Action, ...] | None = None
     window_days: float = 0.0
+    ages: bool = False
 
 
 @cache

@@ -3,7 +3,17 @@
 from typing import Any
 
 from gpuscan.collectors import named
-from gpuscan.collectors.log_text import DMESG, FILES, JOURNAL, KMSG, read_log, starts_at_boot
+from gpuscan.collectors.log_beginning import find_substitute
+from gpuscan.collectors.log_text import (
+    DMESG,
+    FILES,
+    JOURNAL,
+    KMSG,
+    booted_s,
+    read_log,
+    starts_at_boot,
+)
+from gpuscan.collectors.present import present
 from gpuscan.collectors.reading import Sources, driver_branch
 from gpuscan.kernellog.record import Record
 from gpuscan.model import Incident, KernelLog, Unread, is_unread, read_or
@@ -52,7 +62,8 @@ def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, 
         since_s: Any = Unread(log.keys[0], "not-recorded", "its lines have no time since boot")
     else:
         since_s = at_s
-    covered = KernelLog(since_s, log.whole, len(records))
+    instead = find_substitute(recording, log, gpus)
+    covered = KernelLog(since_s, log.whole, len(records), instead)
     return covered, gpus, log.whole if is_unread(log.whole) and not incidents else incidents
 
 
@@ -64,7 +75,12 @@ def _incidents(
     from gpuscan.incidents.diagnose import Situation, find_incidents
     from gpuscan.kernellog.events import read_events
 
-    situation = Situation(gpus, driver_branch(recording), booted_s(recording))
+    situation = Situation(
+        gpus,
+        driver_branch(recording),
+        booted_s(recording),
+        present=present(recording, gpus),
+    )
     diagnosed = find_incidents(read_events(records), situation)
     labels = {gpu.address: gpu.label for gpu in read_or(gpus, ())}
     for incident in diagnosed:
@@ -72,17 +88,6 @@ def _incidents(
             state = sources.get(f"gpus[{labels[incident.address]}].recovery_action", ())
             sources[f"incidents[{incident.label}].recovery_action"] = state
     return diagnosed
-
-
-def booted_s(recording: Recording) -> float:
-    """Return when the machine was booted (Unix time), 0 if that is not known."""
-    made_at, uptime = recording.meta.made_at, recording.get("file:/proc/uptime")
-    if not isinstance(made_at, (int, float)) or not isinstance(uptime, str) or not uptime.split():
-        return 0.0
-    try:
-        return made_at - float(uptime.split()[0])
-    except ValueError:
-        return 0.0
 
 
 def notes(recording: Recording) -> list[str]:

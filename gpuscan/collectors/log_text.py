@@ -189,6 +189,17 @@ def _whole(recording: Recording, keys: list[str], readable: list[str]) -> Fact[b
     return all(_is_whole(recording.get(key)) for key in readable)
 
 
+def booted_s(recording: Recording) -> float:
+    """Return when the machine was booted (Unix time), 0 if that is not known."""
+    made_at, uptime = recording.meta.made_at, recording.get("file:/proc/uptime")
+    if not isinstance(made_at, (int, float)) or not isinstance(uptime, str) or not uptime.split():
+        return 0.0
+    try:
+        return made_at - float(uptime.split()[0])
+    except ValueError:
+        return 0.0
+
+
 def _is_whole(value: Any) -> bool:
     return (
         bool(value["whole"]) and not value["gaps"] and not value["left_out"] and "cut" not in value

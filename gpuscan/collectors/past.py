@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from gpuscan.collectors.log import booted_s
+from gpuscan.collectors.log_text import booted_s
 from gpuscan.collectors.reading import Sources, count, parsed, take
 from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.model.past import Boot, Fault, Held, Past, PortSeen, Seen, Tried

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan import catalogue
-from gpuscan.incidents import wording
+from gpuscan.incidents import ageing, wording
 from gpuscan.incidents.conditions import Choice, Context, choose_action
 from gpuscan.incidents.echoes import find_roots
 from gpuscan.incidents.groups import (
@@ -40,12 +40,13 @@ class Situation(NamedTuple):
     """What is known beside the log.
 
     *gpus* are the node's GPUs, or `Unread`; *branch* is the driver's and *booted_s* the Unix time
-    of the boot, both 0 if unknown.
+    of the boot, both 0 if unknown. *present* is what else is known of the node now.
     """
 
     gpus: Any
     branch: int = 0
     booted_s: float = 0.0
+    present: ageing.Present = ageing.Present()
 
 
 class Assessment(NamedTuple):
@@ -82,7 +83,8 @@ def _assess(
         best = best._replace(because="this gpuscan does not know this recovery action")
     if best.action.rank <= Action.RESTART_APP.rank and (pattern := find_pattern(group.events)):
         best = Choice(Action.INVESTIGATE, pattern, "now")
-    return Assessment(best, find_cure(group, events))
+    ended = find_cure(group, events)
+    return Assessment(best, ended or ageing.find_end(group.events, best.action, situation.present))
 
 
 def _choices(group: EventGroup, context: Context) -> list[Choice]:

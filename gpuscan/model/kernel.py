@@ -26,11 +26,15 @@ class Driver(NamedTuple):
 class KernelLog(NamedTuple):
     """How much of this boot's kernel log was read: from *covered_from_s* seconds after boot on,
     *whole* if nothing before that is missing.
+
+    *instead* is what else tells of a missing beginning, Unread if nothing does; "" if none is
+    missing, or if the input is a fragment.
     """
 
     covered_from_s: Fact[float]
     whole: Fact[bool]
     lines: Fact[int]
+    instead: Fact[str]
 
 
 class Echo(NamedTuple):

@@ -36,11 +36,15 @@ class Tried(NamedTuple):
 
 
 class Boot(NamedTuple):
-    """A boot that earlier runs saw, from the first to the last of them (Unix time)."""
+    """A boot that earlier runs saw, from the first to the last of them (Unix time).
+
+    *complete_s* is the last of those that read all they needed of the whole node, 0 if none did.
+    """
 
     boot_id: str
     first_s: float
     last_s: float
+    complete_s: float = 0.0
 
 
 class Seen(NamedTuple):

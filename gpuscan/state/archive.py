@@ -244,9 +244,10 @@ class Archive:
         return rows[::-1]
 
     def boots(self, machine: str, since_s: float, until_s: float) -> list[Row]:
-        """Return each boot that runs saw, with the first and last of them."""
+        """Return each boot that runs saw, with the first, the last and the last complete one."""
         return self._query(
-            "SELECT boot_id, min(at) AS first_s, max(at) AS last_s FROM runs"
+            "SELECT boot_id, min(at) AS first_s, max(at) AS last_s,"
+            " max(CASE WHEN complete AND full THEN at ELSE 0.0 END) AS complete_s FROM runs"
             " WHERE machine = ? AND at >= ? AND at < ? GROUP BY boot_id",
             (machine, since_s, until_s),
         )
