@@ -75,13 +75,16 @@ def _incidents(
     from gpuscan.incidents.diagnose import Situation, find_incidents
     from gpuscan.kernellog.events import read_events
 
+    events = list(read_events(records))
+    if not events:
+        return ()
     situation = Situation(
         gpus,
         driver_branch(recording),
         booted_s(recording),
         present=present(recording, gpus),
     )
-    diagnosed = find_incidents(read_events(records), situation)
+    diagnosed = find_incidents(events, situation)
     labels = {gpu.address: gpu.label for gpu in read_or(gpus, ())}
     for incident in diagnosed:
         if incident.address in labels:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscan.collectors import fabric, kernel, service
 from gpuscan.collectors.reading import Sources, names, take, text
-from gpuscan.model import is_unread, read_or
+from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 UPTIME = "file:/proc/uptime"
 PCI = "/sys/bus/pci/devices"
 INFINIBAND_CLASS = "PCI_CLASS=207"
+NO_PAST = Unread("", "not-recorded", "only the ports' state now is asked for")
 
 
 def present(recording: Recording, gpus: Any) -> "Present":
@@ -22,7 +23,7 @@ def present(recording: Recording, gpus: Any) -> "Present":
 
     sources: Sources = {}
     at_s, wall_s = _now(recording)
-    infiniband, ethernet = fabric.facts(recording, sources)
+    infiniband, ethernet = fabric.facts(recording, NO_PAST, sources)
     services = {
         one.label.removesuffix(".service"): one.active
         for one in service.services(recording, sources)

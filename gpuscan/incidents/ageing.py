@@ -6,7 +6,7 @@ catalogue lets age (`ages`: class 20, and about no GPU, switch, PCIe, memory or 
 history once it is an hour old.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from gpuscan.model import Unread, is_unread
 from gpuscan.model.outcome import ACTIONS, Action
 
 UNREAD = Unread("", "not-recorded", "not read")
+OUT_OF_SCOPE = ("not-recorded", "not-supported", "too-old-driver")
 HOUR_S = 3600.0
 BURST_S = 600.0  # a server that is away, or a table that is full, is told of every few minutes
 SETTING = 20  # the class of what a setting or a service mends
@@ -98,12 +99,20 @@ def _still_hangs(events: Sequence[Event]) -> bool:
     return any(event.entry == "nfs:not-responding" and STILL in event.text for event in events)
 
 
+def _unread(*facts: Any) -> _State | None:
+    """Return what unread facts say: nothing if they were not asked for (a log alone); else the line
+    stands, since the state could have decided.
+    """
+    asked = [fact for fact in facts if is_unread(fact) and fact.kind not in OUT_OF_SCOPE]
+    return STANDS if asked else None
+
+
 def _versions(_: Event, present: Present) -> _State | None:
     if is_unread(present.driver):
-        return None
+        return _unread(present.driver)
     module, library = present.driver.module_version, present.driver.library_version
     if is_unread(module) or is_unread(library):
-        return None
+        return _unread(module, library)
     return _State(f"module and library, which are both {module}") if module == library else STANDS
 
 
@@ -117,7 +126,7 @@ def _driver_modules(_: Event, present: Present) -> _State | None:
 
 def _loaded(names: Sequence[str], present: Present) -> _State | None:
     if is_unread(present.modules):
-        return None
+        return _unread(present.modules)
     wanted = [name.replace("-", "_") for name in names]
     if all(name in present.modules for name in wanted):
         return _State(f"the loading of {' and '.join(wanted)}")
@@ -129,14 +138,14 @@ def _peer_memory(_: Event, present: Present) -> _State | None:
     if not is_unread(present.hcas) and not present.hcas:
         return _State("the node, which has no HCA")
     if is_unread(present.modules):
-        return None
+        return _unread(present.modules)
     loaded = {"nvidia_peermem", "nv_peer_mem"}.intersection(present.modules)
     return _State(f"the loading of {min(loaded)}") if loaded else STANDS
 
 
 def _nouveau(_: Event, present: Present) -> _State | None:
     if is_unread(present.modules):
-        return None
+        return _unread(present.modules)
     if "nouveau" in present.modules or "nvidia" not in present.modules:
         return STANDS
     return _State("nvidia, which is loaded instead of nouveau")
@@ -153,17 +162,13 @@ def _gpus_in_use(event: Event, present: Present) -> _State:
 
 def _fabric(_: Event, present: Present) -> _State | None:
     """A GPU is registered with the fabric by a Fabric Manager that works."""
-    states = list(_fabric_states(present.gpus))
+    gpus = () if is_unread(present.gpus) else present.gpus
+    facts = [gpu.fabric if is_unread(gpu.fabric) else gpu.fabric.state for gpu in gpus]
+    states = [fact for fact in facts if not is_unread(fact) and fact]
     if not states:
-        return None
+        return _unread(present.gpus, *facts)
     done = all(state == FABRIC_COMPLETED for state in states)
     return _State("the GPUs' registration with the fabric") if done else STANDS
-
-
-def _fabric_states(gpus: Any) -> Iterator[Any]:
-    for gpu in () if is_unread(gpus) else gpus:
-        if not is_unread(gpu.fabric) and not is_unread(gpu.fabric.state) and gpu.fabric.state:
-            yield gpu.fabric.state
 
 
 def _fabric_or_stands(event: Event, present: Present) -> _State:
@@ -181,7 +186,7 @@ def _service(event: Event, present: Present) -> _State | None:
     known = {name: present.services[name] for name in names if name in present.services}
     states = {name: state for name, state in known.items() if not is_unread(state)}
     if not states:
-        return None
+        return _unread(*known.values())
     running = [name for name, state in states.items() if state == "active"]
     return _State(f"{running[0]}, which is running") if running else STANDS
 

@@ -17,7 +17,7 @@ from gpuscan.incidents.ageing import BURST_S, HOUR_S, Present
 from gpuscan.incidents.diagnose import Situation, find_incidents
 from gpuscan.kernellog.events import read_events
 from gpuscan.kernellog.lines import parse_lines
-from gpuscan.model import Gpu
+from gpuscan.model import Gpu, Unread
 from gpuscan.model.outcome import ACTIONS, Action
 
 NOW_S = 100_000.0
@@ -137,6 +137,17 @@ def test_the_present_state_decides_where_it_can_be_asked(way: str, *, good: bool
         if code != right:
             wrong.append((entry, message, unread, code))
     assert wrong == []
+
+
+def test_a_state_that_could_not_be_read_ends_nothing() -> None:
+    """A reading that failed must not look better than one that shows the fault."""
+    lost = Unread("file:/proc/modules", "timed-out", "gave no answer")
+    driver = was_read(collectors.node(base("demo")).driver)._replace(module_version=lost)
+    silent = Present(NOW_S, gpus=lost, driver=driver, modules=lost, hcas=lost)
+    silent = silent._replace(services={"nvidia-dcgm": lost, "nvidia-fabricmanager": lost})
+    for entry in ASKED & {"nvrm:api-mismatch", "driver:unsigned", "peermem:symbol"}:
+        for message in (message for one, message in LINES if one == entry):
+            assert told(message, (5 * HOUR_S,), silent) == 20, message
 
 
 def test_only_lines_of_class_20_that_name_no_part_of_the_hardware_age() -> None:
