@@ -320,3 +320,33 @@ def test_symbol_errors(port: Port) -> None:
     else:
         short = "; too short a time to tell a rate" if seconds < SHORT_S else ""
         warn(f"{told}{short}; check cable and transceiver", observed=grown, expected=0)
+
+
+MOST_EFFECTIVE_BER = 1e-12  # bit errors that remain behind the forward error correction
+MOST_RAW_BER = 1e-5  # before it: what it corrects is normal
+BEHIND_FEC = ("effective-ber", "symbol-ber")
+
+
+@check(
+    action=Action.INSPECT,
+    source="DCGM: an effective bit error rate over 1e-12 fails; OCI: a raw one over 1e-5 warns",
+    impact="performance",
+    imported=True,
+)
+def test_link_quality(node: Node) -> None:
+    """The links' bit error rates are within their limits, and no module reports a fault.
+
+    Totals since the counters were last cleared are history, and only warn.
+    """
+    for said in node.link_quality:
+        told = f"{said.part}: {said.text}"
+        if said.kind in BEHIND_FEC and said.value > MOST_EFFECTIVE_BER:
+            message = f"bit errors pass the error correction ({told}); check cable and transceiver"
+            fail(message, observed=said.value, expected=MOST_EFFECTIVE_BER)
+        elif said.kind == "module-fault":
+            fail(f"the transceiver reports a fault ({told})", observed=said.text)
+        elif said.kind == "raw-ber" and said.value > MOST_RAW_BER:
+            message = f"the raw bit error rate is high ({told})"
+            warn(message, observed=said.value, expected=MOST_RAW_BER)
+        elif said.kind in ("advice", "lifetime-errors"):
+            warn(told, action=Action.MONITOR, observed=said.text)

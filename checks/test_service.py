@@ -1,6 +1,6 @@
 """Services: those that the GPUs and their network need are running."""
 
-from gpuscan import Action, Service, check, fail, warn
+from gpuscan import Action, Node, Service, check, fail, warn
 
 OURS = {
     "nvidia-fabricmanager": "without it NVSwitches carry no traffic and CUDA returns error 802: "
@@ -8,6 +8,7 @@ OURS = {
     "nvidia-persistenced": "it keeps the driver initialised between programs",
     "nvidia-imex": "it shares memory between the nodes of an NVLink domain",
     "nvidia-dcgm": "it monitors the GPUs",
+    "nvlsm": "it is the subnet manager of NVLink switches",
     "openibd": "it loads the HCA drivers",
     "opensm": "it is the InfiniBand subnet manager",
 }
@@ -38,3 +39,21 @@ def test_state(service: Service) -> None:
         )
     elif needed or service.active == "failed":
         warn(f"the service is {service.active}{why}", observed=service.active, expected="active")
+
+
+DAEMONS = {"nvidia-imex": Action.FIX_CONFIG, "nvlsm": Action.INVESTIGATE}
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    source="NVIDIA IMEX and NVLSM: the level that the daemon itself gives its lines",
+    imported=True,
+)
+def test_daemon_logs(node: Node) -> None:
+    """IMEX and the NVLink subnet manager logged no error since they were last started."""
+    errors = [error for error in node.daemon_errors if error.kind == "error"]
+    for daemon in dict.fromkeys(error.part for error in errors):
+        own = [error.text for error in errors if error.part == daemon]
+        more = f" (and {len(own) - 1} more)" if len(own) > 1 else ""
+        action = DAEMONS.get(daemon, Action.INVESTIGATE)
+        fail(f"{daemon} logged an error: {own[-1]}{more}", action=action, observed=len(own))

@@ -40,6 +40,39 @@ def test_cuda(node: Node) -> None:
         say(f"CUDA error {code}: {reason}", action=action, observed=code)
 
 
+NCCL = {  # what a warning says -> what it asks for; all others only warn
+    "nvls": (
+        Action.RESET_GPU,
+        "NVLink multicast is in a bad state: stop the jobs, reset all GPUs and restart the Fabric "
+        "Manager",
+    ),
+    "gpu-fault": (Action.RESET_GPU, "a GPU or its NVLink failed under NCCL"),
+    "port": (Action.INVESTIGATE, "a network port of this node failed under NCCL"),
+    "network": (Action.INVESTIGATE, "the network between the nodes failed, at either end"),
+    "setup": (Action.FIX_CONFIG, "the node is not set up for NCCL"),
+}
+HARMLESS = ("judged", "hint")
+
+
+@check(
+    action=Action.INVESTIGATE,
+    source="NCCL: troubleshooting; InfiniBand: completion status 12 is a transport without answer",
+    imported=True,
+)
+def test_nccl(node: Node) -> None:
+    """NCCL warned of nothing that lies in the node.
+
+    A peer that went away, or a program's own error, only warns: its cause is elsewhere.
+    """
+    for warning in node.nccl_warnings:
+        if warning.kind in NCCL:
+            action, reason = NCCL[warning.kind]
+            fail(f"{reason}: {warning.part}: {warning.text}", action=action, observed=warning.kind)
+        elif warning.kind not in HARMLESS:
+            message = f"NCCL warns: {warning.part}: {warning.text}"
+            warn(message, action=Action.RESTART_APP, observed=warning.kind)
+
+
 @check(
     action=Action.FIX_CONFIG,
     needs="driver.gpu_access",

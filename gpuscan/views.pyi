@@ -365,6 +365,11 @@ class Node:
     services: tuple[Service, ...]
     app_errors: tuple[AppError, ...]
     complaints: tuple[str, ...]
+    bmc_events: tuple[Said, ...]
+    host_errors: tuple[Said, ...]
+    nccl_warnings: tuple[Said, ...]
+    daemon_errors: tuple[Said, ...]
+    link_quality: tuple[Said, ...]
     imported: bool
     adapters: tuple[Adapter, ...]
     tests: tuple[BurnTest, ...]
@@ -460,6 +465,13 @@ class RetiredPages:
     single_bit: int
     double_bit: int
     pending: bool
+
+class Said:
+    part: str
+    kind: str
+    text: str
+    value: float
+    standing: bool
 
 class Seen:
     kind: str

@@ -21,6 +21,11 @@ LISTS = (
     "ports",
     "app_errors",
     "complaints",
+    "bmc_events",
+    "host_errors",
+    "nccl_warnings",
+    "daemon_errors",
+    "link_quality",
 )  # of the node; empty where it has no such part
 Gap = tuple[str, Unread]  # a fact's path, and why it was not read
 

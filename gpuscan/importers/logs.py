@@ -6,6 +6,7 @@ A log is judged by its last boot.
 import os
 import re
 
+from gpuscan.importers import journal
 from gpuscan.importers.part import NOT_A_QUERY, Importer, Part, answer, begins_with
 from gpuscan.kernellog.keeping import reading_value, select_lines
 from gpuscan.kernellog.needles import NEEDLE
@@ -47,7 +48,7 @@ def readings(part: Part) -> list[Reading]:
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
     selected = select_lines(enumerate(lines, 1), until_s=until_s)
     value = reading_value(selected, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
-    return [answer(log(log_name(part)), value)]
+    return [answer(log(log_name(part)), value), *journal.readings(part)]
 
 
 def log_name(part: Part) -> str:

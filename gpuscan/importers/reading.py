@@ -70,10 +70,14 @@ def _merge_listings(readings: Sequence[Reading]) -> list[Reading]:
     """Return the readings with one listing of each directory, of which parts may list some each."""
     listings: dict[str, list[str]] = {}
     for reading in readings:
-        if reading.key.startswith("dir:"):
+        if _is_listing(reading):
             listings.setdefault(reading.key, []).extend(reading.value)
     merged = [Reading(key, list(dict.fromkeys(names))) for key, names in listings.items()]
-    return [*merged, *(reading for reading in readings if not reading.key.startswith("dir:"))]
+    return [*merged, *(reading for reading in readings if not _is_listing(reading))]
+
+
+def _is_listing(reading: Reading) -> bool:
+    return reading.key.startswith("dir:") and reading.error is None
 
 
 def _scope(readings: Iterable[Reading]) -> list[str]:

@@ -71,7 +71,7 @@ def list_readings(part: Part) -> list[Reading]:
         made += smi_words.gpu_readings(gpu, facts)
     most = max(one.count() for one in links.values())
     for gpu, own in links.items():
-        made += _link_readings(gpu, own, most)
+        made += link_readings(gpu, own, most)
     return made
 
 
@@ -90,7 +90,7 @@ def _note(links: Links, link: int, text: str) -> None:
         links.fields[STATE, link] = 0
 
 
-def _link_readings(gpu: str, links: Links, most: int) -> list[Reading]:
+def link_readings(gpu: str, links: Links, most: int) -> list[Reading]:
     """Return the readings of a GPU's links.
 
     A GPU whose links are all inactive has as many as its siblings; without siblings it may have

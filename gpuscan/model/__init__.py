@@ -32,7 +32,7 @@ from gpuscan.model.gpu import (
 from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Echo, Incident, KernelLog
 from gpuscan.model.past import Boot, Fault, Held, Past, PortSeen, Seen, Tried
-from gpuscan.model.service import AppError, Service
+from gpuscan.model.service import AppError, Said, Service
 from gpuscan.model.storage import Disk, Firmware
 from gpuscan.model.unread import DERIVED, KINDS, READING_KINDS, Fact, Unread, is_unread, read_or
 
@@ -81,6 +81,7 @@ __all__ = [
     "RemappedRows",
     "Repair",
     "RetiredPages",
+    "Said",
     "Seen",
     "Service",
     "SpareRows",
@@ -104,8 +105,10 @@ class Node(NamedTuple):
     *past* what the archive has of this machine; *sources* maps a fact's path to its reading keys.
     *before* is the node of the recording that this one is compared with, and *changes* what became
     of each part since. *services*, *app_errors* and *complaints* (nvidia-smi's, in place of an
-    answer) come from imported texts; *imported* is True if all facts come from other tools' output.
-    *tests* are a burn-in's.
+    answer) come from imported texts, as do *bmc_events* (the BMC's log), *host_errors* (EDAC's and
+    rasdaemon's counts), *nccl_warnings*, *daemon_errors* (logs of IMEX and NVLSM) and
+    *link_quality* (mlxlink); *imported* is True if all facts come from other tools' output. *tests*
+    are a burn-in's.
     """
 
     host: Host
@@ -126,6 +129,11 @@ class Node(NamedTuple):
     services: Fact[tuple[Service, ...]] = ()
     app_errors: Fact[tuple[AppError, ...]] = ()
     complaints: Fact[tuple[str, ...]] = ()
+    bmc_events: Fact[tuple[Said, ...]] = ()
+    host_errors: Fact[tuple[Said, ...]] = ()
+    nccl_warnings: Fact[tuple[Said, ...]] = ()
+    daemon_errors: Fact[tuple[Said, ...]] = ()
+    link_quality: Fact[tuple[Said, ...]] = ()
     imported: bool = False
     adapters: Fact[tuple[Adapter, ...]] = ()
     tests: Fact[tuple[BurnTest, ...]] = ()

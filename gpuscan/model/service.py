@@ -1,4 +1,4 @@
-"""Records of services and of programs' errors, both from imported texts."""
+"""Records of services and of what programs and tools say, all from imported texts."""
 
 from typing import NamedTuple
 
@@ -24,3 +24,18 @@ class AppError(NamedTuple):
 
     code: int
     text: str
+
+
+class Said(NamedTuple):
+    """What another tool's text says of one part of the node: a row of a log, a count, a rate.
+
+    *part* is the tool's own name for the part (`PSU2 Status`, `mlx5_3`), *kind* what the line says
+    in the words of its importer (`psu-failed`, `uncorrected`); *value* is a count or a rate, 1 if
+    there is none. *standing* is True unless the text itself shows that it is over.
+    """
+
+    part: str
+    kind: Fact[str]
+    text: Fact[str]
+    value: Fact[float]
+    standing: Fact[bool]

@@ -68,6 +68,9 @@ FIRMWARE = "redfish:FirmwareInventory"  # imported: a list of {id, name, version
 IMPORTED_GPUS = "import:cards"  # the GPUs in an imported text, by address, UUID or index
 SMI_ERRORS = "text:nvidia-smi"  # imported: the errors that nvidia-smi printed
 CUDA_ERRORS = "text:cuda"  # imported: [error, line] of what programs printed
+# imported: [part, kind, text, value, standing] of what other tools said; kind "" if unknown
+BMC_EVENTS, HOST_ERRORS = "text:bmc", "text:host-errors"
+NCCL_WARNINGS, DAEMON_ERRORS, LINK_QUALITY = "text:nccl", "text:daemons", "text:links"
 
 
 def parse_nvml(key: str) -> tuple[str, list[str]]:

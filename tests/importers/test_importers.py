@@ -289,6 +289,16 @@ CASES = {  # what is pasted; the exit code; what is found
     "service runs": (UNIT.format(active="active (running)"), 0, {}),
     "service not wanted": (UNIT.format(active="inactive (dead)"), 0, {"service.state": ["service:nvidia-fabricmanager"]}),
     "CUDA 802": ("RuntimeError: CUDA error: system not yet initialized\n", 20, {"workload.cuda": ["node"]}),
+    "BMC": (" 1 | 03/05/2026 | 10:00:00 | Fan #0x41 | Lower Critical going low | Asserted\n", 40, {"host.bmc_events": ["node"]}),
+    "BMC, healthy": (" 1 | 03/05/2026 | 10:00:00 | OS Boot | C: boot completed | Asserted\n", 0, {}),
+    "host memory": ("mc0: csrow0: ch0: 2 Uncorrected Errors\n", 41, {"host.memory_errors": ["node"]}),
+    "host memory, healthy": ("mc0: csrow0: ch0: 0 Corrected Errors\n", 0, {}),
+    "NCCL": ("node01:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n", 20, {"workload.nccl": ["node"]}),
+    "NCCL, a hint": ("node01:1:2 [0] NCCL WARN Missing iommu=pt from kernel command line\n", 0, {}),
+    "IMEX": ("[Sep 18 2026 06:40:33] [ERROR] [tid 7] IMEX cannot bind\n", 20, {"service.daemon_logs": ["node"]}),
+    "IMEX, healthy": ("[Sep 18 2026 06:40:33] [INFO] [tid 7] IMEX version 580.159.04 is running\n", 0, {}),
+    "mlxlink": ("Effective Physical BER : 3E-9\n", 40, {"infiniband.link_quality": ["node"]}),
+    "mlxlink, healthy": ("Effective Physical BER : 15E-255\n", 0, {}),
     "CUDA 700": ("CUDA error: an illegal memory access was encountered\n", 0, {"workload.cuda": ["node"]}),
 }  # fmt: skip
 
