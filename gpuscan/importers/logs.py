@@ -40,15 +40,19 @@ LOG_COMMAND = re.compile(
 
 
 def readings(part: Part) -> list[Reading]:
-    """Return one reading, of the log's last boot.
+    """Return one reading, of the log's last boot, and those of the services that it names.
 
-    No line of it can be later than the file, if that still exists.
+    No line of it can be later than the file, if that still exists. A journal of services alone is
+    no kernel log.
     """
     lines = part.text.encode("utf-8", "surrogateescape").split(b"\n")
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
     selected = select_lines(enumerate(lines, 1), until_s=until_s)
     value = reading_value(selected, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
-    return [answer(log(log_name(part)), value), *journal.readings(part)]
+    units = journal.readings(part)
+    if units and not (value["kernel"] or value["lines"] or value.get("unread")):
+        return units
+    return [answer(log(log_name(part)), value), *units]
 
 
 def log_name(part: Part) -> str:
