@@ -296,7 +296,7 @@ TRIED: Declared = {
             "--tried",
             type_=list[Work],
             metavar=f"[{'|'.join(WORK)}]",
-            help="work done on the node before this run",
+            help="work done on the node since the run before",
         ),
         [],
     )
@@ -341,8 +341,8 @@ SWAP_EXPECTATIONS: Declared = {
             "--expect",
             type_=list[str],
             metavar="PART",
-            help="a part that was changed: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard,"
-            " tray, or none",
+            help="a part that was changed: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard"
+            " or tray, =replaced (the default) or =reseated; or none",
         ),
         [],
     ),

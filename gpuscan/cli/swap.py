@@ -30,8 +30,8 @@ ASKED: Declared = {
             type_=list[str],
             panel=given.SWAP_PANEL,
             metavar="PART",
-            help="a part to change: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray"
-            " [required]",
+            help="a part to change: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray;"
+            " with =reseated one that comes back [required]",
         ),
         [],
     ),
@@ -60,6 +60,7 @@ SWAP_LEVEL: Declared = {
 }
 BEGIN_EXAMPLES = """
 gpuscan swap begin --ticket 4711 --part gpu:SXM6
+gpuscan swap begin --ticket 4712 --part cable:mlx5_3/1=reseated
 """
 VERIFY_EXAMPLES = """
 gpuscan swap verify

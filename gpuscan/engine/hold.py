@@ -77,7 +77,7 @@ def key_of(held: Held) -> ReasonKey:
 
 def _join(old: Held, new: Held) -> Held:
     level = max(old.level, new.level, key=LEVELS.index)
-    heavier = new if new.code >= old.code else old
+    heavier = max(new, old, key=lambda one: Action(one.action).rank)
     return heavier._replace(
         since_s=old.since_s,
         seen_s=new.seen_s,

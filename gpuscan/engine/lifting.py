@@ -254,13 +254,17 @@ def _now_s(node: Node) -> float:
 
 
 def _may_sleep(held: Held, proof: Proof) -> bool:
-    """Return whether a held part is gone, and the profile states a count that is met without it."""
+    """Return whether a held part is gone, and the profile states a count that is met without it.
+
+    Another part in its slot does not wake it.
+    """
     if find_part(held, proof.node).place is not Place.ABSENT:
-        return False
+        return held.asleep
     kind, data = parse_subject(held.subject).kind, proof.profile.data
     counts = {"gpu": data["gpu"]["count"], "port": data["infiniband"]["ports"]}
     expected, present = counts.get(kind), read_or(getattr(proof.node, LISTS[kind]), ())
-    return expected is not None and len(present) >= expected
+    counted = [one for one in present if getattr(one, "role", "") != "display"]
+    return expected is not None and len(counted) >= expected
 
 
 def lifted_by(held: Held) -> str:

@@ -97,13 +97,13 @@ ACTIONS: dict[Action, ActionRow] = {
         "hardware",
         40,
         "Reseat the part, check its cable, power and cooling, and run the field diagnostic.",
-        "After the work, gpuscan run passes.",
+        "After the work and a boot (else add --tried reseat), gpuscan run passes.",
     ),
     Action.REPLACE: ActionRow(
         "hardware",
         41,
         "Save nvidia-bug-report.sh and field diagnostic logs for the RMA, then replace the part.",
-        "The new part is in its slot, and gpuscan run passes.",
+        "Another serial number is in the slot, and gpuscan swap verify or gpuscan run passes.",
     ),
 }
 _RANK = {action: rank for rank, action in enumerate(ACTIONS)}

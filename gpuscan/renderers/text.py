@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpuscan.engine.blame import IDENTITY, Target
-from gpuscan.engine.case import PROFILE_CHECK
+from gpuscan.engine.case import HOLD_CHECK, PROFILE_CHECK
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
@@ -159,6 +159,7 @@ def _next(report: Report) -> Iterator[Line]:
         yield indented(row.todo, "Next:    ")
         yield from (indented(_identity(target)) for target in report.targets)
         yield indented(row.proof, "Then:    ")
+        yield from _held(report)
         return
     limits = report.run.limited_to
     if limits and report.exit_code == 0:
@@ -176,6 +177,27 @@ def _outlook(report: Report) -> str:
         return "fail-on-warn"
     unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
     return "no-profile" if unknown == {PROFILE_CHECK} else report.verdict
+
+
+def _held(report: Report) -> Iterator[Line]:
+    """Say what is held, and what lifts it, as far as no finding says so already."""
+    if not report.held:
+        return
+    from gpuscan.engine.lifting import lifted_by
+
+    told = {
+        (finding.same, result.subject)
+        for result in report.results
+        if result.check == HOLD_CHECK
+        for finding in result.findings
+    }
+    by_proof: dict[str, dict[str, None]] = {}
+    for one in report.held:
+        if not one.asleep and (one.check, one.subject) not in told:
+            subject = one.subject.replace(":", " ", 1)
+            by_proof.setdefault(lifted_by(one), {})[f"{subject} ({one.check})"] = None
+    for proof, names in by_proof.items():
+        yield indented(f"{', '.join(names)}: {proof}", "Held:    ")
 
 
 def _identity(target: Target) -> str:
