@@ -48,7 +48,7 @@ def test_a_code_with_its_reasons(call: Call) -> None:
             " PCIe link failed first"
         ),
         "inspect if it came 2 times within 7 days, with a boot between",
-        "again reboot, inspect, replace, if it comes again within 7 days",
+        "again reboot, power-cycle, inspect, replace, if it comes again within 7 days",
         "NVIDIA RESTART_BM, then CONTACT_SUPPORT",
         "comes with Xid 45, Xid 74",
         "disagrees Imbue: treats it as a hardware fault",
