@@ -1,7 +1,15 @@
 """NVLink: every link is up, at its rate and without errors."""
 
+import re
+
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
+SXM_LINKS = (  # NVIDIA's data sheets
+    (r"Tesla P100-SXM2-\d+GB", 4),
+    (r"Tesla V100-SXM[23]-\d+GB\S*", 6),
+    (r"(?:NVIDIA )?A100-SXM4-\d+GB", 12),
+    (r"NVIDIA (?:H100 80GB HBM3|H200|H20|G?B[23]00)", 18),
+)
 SOURCE = "DCGM: triage a link that is down: reset the GPU first, then inspect the hardware"
 
 
@@ -33,7 +41,9 @@ def test_links(gpu: Gpu, profile: Profile) -> None:
 def test_links_match(node: Node) -> None:
     """Every GPU has as many NVLinks up as its siblings.
 
-    A link that is down on all GPUs alike is taken as one this product does not have.
+    A link that is down on all GPUs alike is taken as one this product does not have. A text that
+    shows a GPU without its siblings is judged by the links of its SXM module; a module in a guest
+    may have none up.
     """
     up = [(gpu, sum(link.active for link in links)) for gpu, links in read(node.gpus, "nvlinks")]
     most = max((number for _, number in up), default=0)
@@ -44,6 +54,20 @@ def test_links_match(node: Node) -> None:
             f"fewer NVLinks are up than on the other GPUs ({most}): {which}",
             culprits=[gpu for gpu, _ in fewer],
         )
+    elif most and node.imported and most < (fitted := _fitted([gpu for gpu, _ in up])):
+        fail(
+            f"{most} NVLinks are up, and the SXM module has {fitted}",
+            culprits=[gpu for gpu, _ in up],
+        )
+
+
+def _fitted(gpus: list[Gpu]) -> int:
+    """Return how many NVLinks the SXM modules among GPUs of one kind have, 0 if they are none."""
+    names = {name for _, name in read(gpus, "name")}
+    known = [
+        links for shape, links in SXM_LINKS if all(re.fullmatch(shape, name) for name in names)
+    ]
+    return known[0] if known and names else 0
 
 
 @check(

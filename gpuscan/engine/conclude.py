@@ -27,6 +27,7 @@ class Circumstance(Enum):
     """What a judgement was made under, beyond its results."""
 
     CUT_SHORT = "a signal ended the scan: it proves faults, never health"
+    NOT_UNDERSTOOD = "lines of the input were not understood: it proves faults, never health"
     ONLY_ETHERNET = "the input lists Ethernet ports only: no check applies, and nothing is missing"
 
 
@@ -86,7 +87,7 @@ def worst_action(results: Sequence[Result]) -> Action:
 def _is_complete(
     results: Sequence[Result], circumstances: frozenset[Circumstance], optional: frozenset[str]
 ) -> bool:
-    if Circumstance.CUT_SHORT in circumstances:
+    if circumstances & {Circumstance.CUT_SHORT, Circumstance.NOT_UNDERSTOOD}:
         return False
     needed = [one for one in results if one.check not in optional]
     return not any(one.status is Status.UNKNOWN or _hides_a_gap(one) for one in needed)

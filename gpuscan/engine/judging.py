@@ -161,11 +161,10 @@ def _on_import(recording: Recording) -> list[str]:
     imported = recording.meta.imported
     unknown = [name for name in imported.unrecognised if name] if imported else []
     more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
-    return (
-        [f"not recognised, and not judged: {', '.join(unknown[:MOST_NAMED])}{more}"]
-        if unknown
-        else []
-    )
+    notes = list(imported.unread) if imported else []
+    if unknown:
+        notes.append(f"not recognised, and not judged: {', '.join(unknown[:MOST_NAMED])}{more}")
+    return notes
 
 
 def _circumstances(recording: Recording, node: Node) -> frozenset[Circumstance]:
@@ -176,6 +175,8 @@ def _circumstances(recording: Recording, node: Node) -> frozenset[Circumstance]:
     imported = recording.meta.imported is not None
     if imported and not is_unread(node.ethernet_ports) and node.ethernet_ports:
         circumstances.add(Circumstance.ONLY_ETHERNET)
+    if recording.meta.imported is not None and recording.meta.imported.unread:
+        circumstances.add(Circumstance.NOT_UNDERSTOOD)
     return frozenset(circumstances)
 
 

@@ -162,5 +162,6 @@ IMPORTER = Importer(
     reads="ibstat, ibstatus, ibv_devinfo",
     readings=readings,
     commands=r"\bibstat(?:us)?\b|\bibv_devinfo\b",
+    opens=HCA,
     begins=begins_with(r"^\s*CA '[^']+'|^\s*Infiniband device '|^\s*hca_id:"),
 )

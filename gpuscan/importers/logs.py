@@ -33,6 +33,7 @@ OF_KERNEL = re.compile(
     r"|Linux version \d"
 )
 PROGRAM = re.compile(r"^[\w.@-]+\[\d+\]: ")  # `systemd[1]: …`, a log without its timestamps
+XML = re.compile(r"<[?!]|</?\w+(?: [^<>]*)?>\s*$")
 LOG_COMMAND = re.compile(
     r"\bdmesg\b|\bjournalctl\b|/var/log/(?:kern|messages|syslog)|kern\.log|/dev/kmsg"
     r"|Scanning kernel log"
@@ -72,7 +73,9 @@ def _begins_kernel_log(line: str, kind: str) -> bool:
 
 
 def _is_bare_log(line: str, kind: str) -> bool:
-    return not kind and (PROGRAM.match(line) is not None or NEEDLE.search(line) is not None)
+    if kind or XML.search(line):
+        return False
+    return PROGRAM.match(line) is not None or NEEDLE.search(line) is not None
 
 
 FABRIC_MANAGER = Importer(

@@ -12,6 +12,7 @@ PCI = "/sys/bus/pci/devices"
 DEVICE = re.compile(
     r"^(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<what>.*)$"
 )
+BROKEN_OFF = re.compile(r"^ ?(?:\[[0-9a-f]{4}:[0-9a-f]{4}\] )?\(rev [0-9a-f]{2}\)")  # by a terminal
 CLASSES = {
     "VGA compatible controller": "30000",
     "3D controller": "30200",
@@ -79,6 +80,9 @@ def _split_devices(text: str) -> dict[str, str]:
     blocks: dict[str, list[str]] = {"": []}
     address = ""
     for line in text.splitlines():
+        if BROKEN_OFF.match(line) and address:
+            blocks[address][-1] += f" {line.lstrip()}"
+            continue
         if hit := DEVICE.match(line):
             address = hit["address"] if hit["address"].count(":") == 2 else f"0000:{hit['address']}"
             blocks[address] = []
@@ -131,6 +135,7 @@ IMPORTER = Importer(
     reads="lspci",
     readings=readings,
     commands=r"\blspci\b",
+    opens=re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "),
     begins=begins_with(
         r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S|^\s+Lnk(?:Sta|Cap)2?:"
         r"|Unknown header type 7f|^\s+[UC]ESta:"

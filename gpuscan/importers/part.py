@@ -38,7 +38,8 @@ class Importer(NamedTuple):
     line goes to the first importer that accepts it, in three rounds: *claims* for a form that only
     this tool writes, *begins* for the usual first line, *fits* for a line that could be this
     tool's. The last two are also given the kind of the part so far ("" at its start). *continues*
-    is asked first of the part's own importer. A whole XML document is recognised by its *root*.
+    is asked first of the part's own importer. What *opens* finds in a line comes once in a
+    document: the second time, another begins. An XML document is recognised by its *root*.
     """
 
     name: str  # the kind of its parts, as reports name it
@@ -50,6 +51,7 @@ class Importer(NamedTuple):
     begins: Callable[[str, str], bool] = _never
     fits: Callable[[str, str], bool] = _never
     continues: Callable[[str], bool] | None = None
+    opens: re.Pattern[str] | None = None
     root: str = ""
 
 

@@ -6,33 +6,74 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuscan.errors import RecordingError
-from gpuscan.importers import files, naming, splitting, unpacking
+from gpuscan.importers import files, guards, naming, splitting, unpacking, wrapped
 from gpuscan.importers.part import Part
 from gpuscan.importers.registry import BY_NAME, readable
+from gpuscan.kernellog import wrapping
+from gpuscan.kernellog.keeping import count_kernel_lines
 from gpuscan.recording import Imported, Meta, Reading, Recording
-from gpuscan.recording.keys import IMPORTED_GPUS
+from gpuscan.recording.keys import IMPORTED_GPUS, UNREAD_LINES
 
 BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 SAMPLE = 1 << 16  # bytes that show whether a file is text
 QUOTED = 120  # characters of a file's first line in an error message
+ELSEWHERE = (  # tables of nvidia-smi that are no Linux node's
+    (
+        re.compile(r"\| +Driver-Model +\||TCC/WDDM|\| +\d+ +\S.* (?:WDDM|TCC|MCDM) +\|"),
+        "it is the table of nvidia-smi on Windows, and gpuscan judges nodes that run Linux",
+    ),
+    (
+        re.compile(r"\(nvgpu\)|\bTegra\b"),
+        "it is the table of nvidia-smi on a Jetson, whose GPU is no part of its own: it prints no "
+        "state that could be judged",
+    ),
+)
 MOST_NAMED = 3  # files in an error message
+LOGS = ("kernel log", "Fabric Manager log")
 
 
 class _ImportedFile(NamedTuple):
     name: str
     kinds: list[str]
     readings: list[Reading]
+    unread: list[str]  # lines that were not understood
 
 
 def recognise(name: str, data: bytes) -> list[Part]:
-    """Return the parts of a file that an importer reads, in their order; [] if there are none."""
+    """Return the parts of a file that an importer reads, in their order; [] if there are none.
+
+    Raises RecordingError for lines of several nodes.
+    """
     if not data.strip() or len(BINARY.findall(data[:SAMPLE])) > len(data[:SAMPLE]) // 100:
         return []
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
     path = files.original_path(name.replace(os.sep, "/"))
     if path:
         return [Part(files.IMPORTER.name, text, name, path)]
-    return splitting.split_text(name, text)
+    text = wrapped.tidy(text)
+    if splitting.is_bug_report(text):
+        return splitting.split_text(name, text)
+    found = wrapped.unwrap(text, _weigh)
+    if found.names:
+        raise RecordingError(f"{name}: {wrapping.several_nodes(found.names)}")
+    return _split(name, found.text, said=found.said)
+
+
+def _split(name: str, text: str, *, said: bool) -> list[Part]:
+    """Return a text's parts; what a program *said* holds no log, for it only quotes the kernel."""
+    parts = splitting.split_text(name, text)
+    return [part for part in parts if not said or part.kind not in LOGS]
+
+
+def _weigh(text: str, said: bool) -> int:
+    """Return how much is read in a text: facts, and lines of the kernel."""
+    weight = 0
+    for part in _split("", text, said=said):
+        if part.kind in LOGS:
+            weight += count_kernel_lines(part.text.split("\n")) or -1  # the kernel wrote none of it
+        else:
+            weight += sum(reading.error is None for reading in read_part(part))
+    return weight
 
 
 def read_part(part: Part) -> list[Reading]:
@@ -53,17 +94,24 @@ def import_path(path: str) -> Recording:
     unknown = tuple(file.name for file in imported if not file.kinds)
     readings = _merge_listings([reading for file in imported for reading in file.readings])
     readings = naming.unify_gpus(readings)
-    about = Imported(kinds, unknown if len(contents) > 1 else ())
+    unread = [line for file in imported for line in file.unread]
+    notes = (guards.describe(unread),) if unread else ()
+    about = Imported(kinds, unknown if len(contents) > 1 else (), notes)
     return Recording(Meta(fragment=" and ".join(kinds), imported=about), _scope(readings), readings)
 
 
 def _import_file(name: str, data: bytes) -> _ImportedFile:
-    kinds, readings = list[str](), list[Reading]()
+    kinds, made = list[str](), list[tuple[str, list[Reading]]]()
+    unread: list[str] = []
     for part in recognise(name, data):
-        made = read_part(part)
-        readings += made
-        kinds += [part.kind] if made else []
-    return _ImportedFile(name, kinds, readings)
+        own = read_part(part)
+        for reading in own:
+            unread += reading.value if reading.key == UNREAD_LINES else []
+        unread += guards.unread_lines(part, own, read_part, is_log=part.kind in LOGS)
+        unread += guards.unknown_errors(own)
+        made.append((part.kind, [one for one in own if one.key != UNREAD_LINES]))
+        kinds += [part.kind] if own else []
+    return _ImportedFile(name, kinds, guards.settle(name, made), unread)
 
 
 def _merge_listings(readings: Sequence[Reading]) -> list[Reading]:
@@ -123,5 +171,8 @@ def _describe(contents: Sequence[unpacking.File]) -> str:
     if len(contents) > 1:
         names = ", ".join(name for name, _ in contents[:MOST_NAMED])
         return f"none of its {len(contents)} files ({names}, …) is known"
+    for shape, sentence in ELSEWHERE:
+        if shape.search(text):
+            return sentence
     first = next((line for line in text.splitlines() if line.strip()), "")
     return f"it begins with {first.strip()[:QUOTED]!r}"

@@ -8,7 +8,15 @@ from gpuscan.importers.part import ADDRESS, Importer, Part, answer, by_index, op
 from gpuscan.importers.smi_words import parse_cuda_version
 from gpuscan.pci import pci_address
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, IMPORTED_GPUS, INIT, handle
+from gpuscan.recording.keys import (
+    COUNT,
+    CUDA_VERSION,
+    DRIVER_VERSION,
+    IMPORTED_GPUS,
+    INIT,
+    UNREAD_LINES,
+    handle,
+)
 
 BUS_ID = re.compile(ADDRESS)
 QUERY = re.compile(r"--query-([a-z-]+)=(\S+)")
@@ -59,6 +67,7 @@ OTHERS = (
     "process_name",
     "minor_number",
 )
+NO_HEADER = "columns without names (leave noheader out of --format, or paste the command too)"
 STATES = ("gpu requires reset", "gpu is lost", "unknown error")
 STATE_CELL = re.compile(r"\[(?:GPU requires reset|GPU is lost|Unknown Error)\]", re.IGNORECASE)
 ROW = re.compile(r"^\s*(?:\d{1,2}|[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]), ?\S")
@@ -99,29 +108,49 @@ def readings(part: Part) -> list[Reading]:
     nvml:nvmlDeviceGetIndex(GPU 0) 0
     nvml:nvmlDeviceGetTemperature(GPU 0,0) 34
     """
-    lines = [line for line in part.text.splitlines() if line.strip()]
     query = QUERY.search(part.command)
     columns = parse_header(query[2]) if query else []
-    if lines and is_header(lines[0]):
-        columns, lines = parse_header(lines[0]), lines[1:]
-    rows = [[cell.strip() for cell in line.split(",")] for line in lines]
-    if (query and query[1] in PROGRAM_QUERIES) or ("pid" in columns and "index" not in columns):
-        return _program_readings(columns, rows)
+    tables: list[tuple[list[str], list[list[str]]]] = [(columns, [])]
+    for line in filter(str.strip, part.text.splitlines()):
+        if is_header(line):
+            tables.append((parse_header(line), []))
+        else:
+            tables[-1][1].append([cell.strip() for cell in line.split(",")])
     made: list[Reading] = []
     gpus: list[str] = []
+    for columns, rows in tables:
+        if (query and query[1] in PROGRAM_QUERIES) or ("pid" in columns and "index" not in columns):
+            made += _program_readings(columns, rows)
+        else:
+            made += _gpu_rows(columns, rows, gpus, part.command)
+    return [answer(INIT, True), answer(IMPORTED_GPUS, gpus), *made] if gpus else made
+
+
+def _gpu_rows(
+    columns: list[str], rows: list[list[str]], gpus: list[str], command: str
+) -> list[Reading]:
+    """Return the readings of the rows of one table, and add their GPUs to *gpus*."""
+    made: list[Reading] = []
+    nameless: list[str] = []
+    first = len(gpus)
     for cells in rows:
         if len(cells) != len(columns) if columns else not _is_row(cells):
             continue
         words = dict(zip(columns, cells, strict=False))
-        gpu = _name_gpu(words, cells, len(gpus), part.command)
-        gpus.append(gpu)
+        gpu = _name_gpu(words, cells, len(gpus) - first, command)
+        gpus += [gpu] if gpu not in gpus else []
         made += _node_readings(words)
         if columns:
             facts = {FACTS[name]: word for name, word in words.items() if name in FACTS}
             made += smi_words.gpu_readings(gpu, facts)
-        else:
-            made.append(_access(gpu, cells))
-    return [answer(INIT, True), answer(IMPORTED_GPUS, gpus), *made] if gpus else []
+        state = _access(gpu, cells)
+        if not columns or state.error is not None:
+            made.append(state)
+        if not columns and not all(map(smi_words.parse_error, cells[1:])):
+            nameless.append(", ".join(cells))
+    if nameless:
+        made.append(answer(UNREAD_LINES, [f"{NO_HEADER}: {nameless[0]}"]))
+    return made
 
 
 def _is_row(cells: Sequence[str]) -> bool:
@@ -160,10 +189,14 @@ def _node_readings(words: dict[str, str]) -> list[Reading]:
 
 
 def _access(gpu: str, cells: Sequence[str]) -> Reading:
-    """Return whether a GPU can be opened, by the states that the driver puts in place of values."""
+    """Return whether a GPU can be opened, by the states that the driver puts in place of values.
+
+    A value that is unknown says nothing of the others.
+    """
+    states = STATES if all(map(smi_words.parse_error, cells[1:])) else STATES[:2]
     for cell in cells:
         error = smi_words.parse_error(cell)
-        if error and cell.strip("[] .").lower() in STATES:
+        if error and cell.strip("[] .").lower() in states:
             kind, code = error
             return refusal(handle(gpu), kind, cell.strip("[]"), code)
     return open_gpu(gpu)
@@ -200,4 +233,5 @@ IMPORTER = Importer(
     commands=r"--query-[a-z-]+",
     owns=r"--query-",
     fits=_is_table,
+    opens=re.compile(r"^[a-z_]+(?:\.[a-z_]+)*(?: \[[^\]]*\])?(?:, *[a-z_.]+(?: \[[^\]]*\])?)+$"),
 )

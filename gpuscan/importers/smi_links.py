@@ -126,5 +126,6 @@ LISTING = Importer(
     name="nvidia-smi -L and nvlink",
     reads="nvidia-smi -L and nvlink",
     readings=list_readings,
+    opens=re.compile(r"^\s*GPU \d+:"),
     begins=begins_with(r"^\s*GPU \d+: .*(?:\(UUID: |$)|^\s+Link \d+: |all links are inActive"),
 )

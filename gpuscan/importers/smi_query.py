@@ -224,6 +224,7 @@ IMPORTER = Importer(
     name="nvidia-smi -q",
     reads="nvidia-smi -q",
     readings=readings,
+    opens=re.compile(r"^=+NVSMI LOG=+|^\s*Attached GPUs\s+:"),
     begins=begins_with(rf"^=+NVSMI LOG=+|^\s*GPU {ADDRESS}\s*$|^Attached GPUs\s+: "),
     fits=_is_value,
 )

@@ -26,6 +26,7 @@ SECOND = re.compile(
     r"(?P<power>[\d.]+W|N/A|ERR!|Unknown Error) */ *(?P<power_limit>[\d.]+W|N/A|ERR!) *"
     r"\| *(?P<used>\S+) */ *(?P<memory>\S+) *\| *(?P<busy>\S+) +(?P<compute_mode>\S.*?) *\|"
 )
+UNCOUNTED = ("Off", "On")  # in place of a count where ECC is off, or MIG on (R535)
 PROGRAM = re.compile(r"^\| +(\d+) +(?:\S+ +\S+ +)?(\d+) +([CGM+]+) +\S")
 
 
@@ -48,6 +49,8 @@ def readings(part: Part) -> list[Reading]:
     for line in part.text.splitlines():
         if hit := FIRST.match(line):
             words = {name: word for name, word in hit.groupdict().items() if name != "address"}
+            if words["v_unc"] in UNCOUNTED:
+                words["v_unc"] = "N/A"
             gpus[pci_address(hit["address"])] = words
         elif words and "core_c" not in words and (hit := SECOND.match(line)):
             words |= {
@@ -80,5 +83,6 @@ IMPORTER = Importer(
     reads="nvidia-smi",
     readings=readings,
     commands=r"nvidia-smi\b",
-    begins=begins_with(r"^\| NVIDIA-SMI |^\+-{20,}[+-]*\+\s*$"),
+    begins=begins_with(rf"^\| NVIDIA-SMI |^\+-{{20,}}[+-]*\+\s*$|{FIRST.pattern}"),
+    opens=re.compile(r"^\| NVIDIA-SMI "),
 )

@@ -11,21 +11,36 @@ RULE = re.compile(r"^_{20,}\s*$", re.MULTILINE)
 BUG_REPORT = "Start of NVIDIA bug report log file"
 HEADER = re.compile(r"^\s*(?:#+|\$|==+>?|\S+@\S+[#$]) ?(?P<command>.*?)(?: ?<?==+)?\s*$")
 COMMAND = re.compile("|".join(importer.commands for importer in IMPORTERS if importer.commands))
-ROOTS = "|".join(importer.root for importer in IMPORTERS if importer.root)
-XML = re.compile(rf"\s*(?:<\?xml|<!DOCTYPE (?:{ROOTS})|<(?:{ROOTS}))")
-ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+ROOTS = {importer.root: importer.name for importer in IMPORTERS if importer.root}
+ROOT = "|".join(ROOTS)
+XML = re.compile(rf"(?:<\?xml[^>\n]*>\s*)?(?:<!DOCTYPE (?:{ROOT})\b[^>]*>\s*)?<(?P<root>{ROOT})\b")
 LONGEST_ORIGIN = 120
 
 
 def split_text(name: str, text: str) -> list[Part]:
     """Return the parts of a text that some importer reads; *name* is its file."""
-    text = ANSI.sub("", text).replace("\r\n", "\n")
-    if BUG_REPORT in text[:4096] and RULE.search(text):
+    if is_bug_report(text):
         return list(_split_bug_report(name, text))
-    if XML.match(text):
-        xml = [one for one in IMPORTERS if one.root and f"<{one.root}" in text]
-        return [Part(xml[0].name, text, name)] if xml else []
-    return list(_split_lines(name, text, ""))
+    return list(_split_documents(name, text, ""))
+
+
+def is_bug_report(text: str) -> bool:
+    """Return whether a text is nvidia-bug-report.log."""
+    return BUG_REPORT in text[:4096] and RULE.search(text) is not None
+
+
+def _split_documents(name: str, text: str, command: str) -> Iterator[Part]:
+    """Yield the XML documents in a text, and the parts of what stands around them."""
+    position = 0
+    while hit := XML.search(text, position):
+        yield from _split_lines(name, text[position : hit.start()], command)
+        end = f"</{hit['root']}>"
+        found = text.find(end, hit.end())
+        following = XML.search(text, hit.end())
+        cut = following.start() if following else len(text)
+        position = found + len(end) if 0 <= found < cut else cut
+        yield Part(ROOTS[hit["root"]], text[hit.start() : position], name)
+    yield from _split_lines(name, text[position:], command)
 
 
 def _split_bug_report(name: str, text: str) -> Iterator[Part]:
@@ -44,7 +59,7 @@ def _split_bug_report(name: str, text: str) -> Iterator[Part]:
         elif logs.LOG_COMMAND.search(head):
             yield Part(logs.KERNEL.name, body, f"{name} {head}"[:LONGEST_ORIGIN], head)
         else:
-            yield from _split_lines(name, body, head)
+            yield from _split_documents(name, body, head)
 
 
 def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
@@ -53,6 +68,7 @@ def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
     A comment that is not a command does not end a part.
     """
     kind, lines = _kind_of_command(command), list[str]()
+    opened: set[str] = set()
     for line in text.splitlines():
         header = HEADER.match(line)
         if header and COMMAND.search(header["command"]):
@@ -68,9 +84,22 @@ def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
         if found and kind and found != kind:
             yield from _part(kind, lines, name, command)
             command, lines, kind = "", [], found
+        opening = _opening(line, kind or found)
+        if opening in opened:
+            yield from _part(kind, lines, name, command)
+            lines, opened = [], set()
+        if opening:
+            opened.add(opening)
         kind = kind or found
         lines.append(line)
     yield from _part(kind, lines, name, command)
+
+
+def _opening(line: str, kind: str) -> str:
+    """Return what comes once in a document of this kind, "" for any other line."""
+    opens = BY_NAME[kind].opens if kind else None
+    hit = opens.search(line) if opens else None
+    return hit[0] if hit else ""
 
 
 def _kind_of_command(command: str) -> str:

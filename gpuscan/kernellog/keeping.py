@@ -12,7 +12,7 @@ from gpuscan.kernellog.event import Event
 from gpuscan.kernellog.events import parse_events, read_events
 from gpuscan.kernellog.lines import LONGEST, is_gap, parse_lines, parse_numbered_lines
 from gpuscan.kernellog.needles import NEEDLE
-from gpuscan.kernellog.prefixes import UNKNOWN
+from gpuscan.kernellog.prefixes import DATED, UNKNOWN
 from gpuscan.kernellog.record import Record
 from gpuscan.kernellog.reports import FRAME
 
@@ -187,11 +187,17 @@ def _name(record: Record, events: list[Event], *, gap: bool) -> str:
 def is_of_kernel(record: Record) -> bool:
     """Return whether a record shows that the input is a kernel's log, or a Fabric Manager's.
 
-    Its transport shows it; a line without a prefix must begin with a kernel subsystem.
+    Its transport shows it; a line that has no prefix or only a date must begin with a kernel
+    subsystem.
     """
     if not record.kernel:
         return record.transport == "fm"
-    return record.transport != "bare" or SUBSYSTEM.match(record.message) is not None
+    return record.transport not in ("bare", DATED) or SUBSYSTEM.match(record.message) is not None
+
+
+def count_kernel_lines(lines: Iterable[bytes | str]) -> int:
+    """Return how many lines are the kernel's or the Fabric Manager's."""
+    return sum(is_of_kernel(record) for record in parse_lines(lines))
 
 
 def is_quotation(record: Record) -> bool:

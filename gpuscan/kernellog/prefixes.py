@@ -22,6 +22,7 @@ class ParsedLine(NamedTuple):
     host: str = ""
 
 
+DATED = "dated"  # the transport of a text behind nothing but a date
 UNKNOWN = "unknown"  # the transport of JSON that no journal writes
 ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|(?: UTC)|[+-]\d\d:?\d\d)?"
 LEVELS = "emerg|alert|crit|err|error|warn|warning|notice|info|debug"
@@ -50,6 +51,9 @@ DATE = re.compile(
 )
 CONTAINER = re.compile(r"(?:stdout|stderr) [FP] ")
 OF_KERNEL = re.compile(r"(?:(\S*[^\s:]) )?kernel(?:\[\d+\])?:(?: |(?=\[)|$)")
+VMKERNEL = re.compile(  # ESXi: `In(182) vmkernel: cpu12:2098765)NVRM: …`
+    r"(?:\w+\(\d+\) )?(?:vmk\w+: )?cpu\d+:\d+(?: opID=\w+)?\)(?:(?:WARNING|ALERT): )?"
+)
 KERNEL_ITSELF = re.compile(r"(?:(\S*[^\s:\]]) )?(?=NVRM: |nvidia-nvswitch\d*: )")
 RFC5424 = re.compile(r"(\S+) (\S+) (?:\d+|-) \S+ (?:-|\[.*?\]) ?")
 OF_PROGRAM = re.compile(
@@ -59,7 +63,7 @@ WITH_PID = re.compile(r"(?:(\S*[^\s:\]]) )?(?P<who>\([^)]*\)|[^\s\[\]:(]+)\[\d+\
 # A stamp in the words of another locale, a file's name, a number: whatever stands before `kernel:`,
 # unless an opening quote or a program's name does.
 FOREIGN = re.compile(
-    r"(?P<before>[^\"'`\u201c\u2018\u00ab]{1,160}?[\s:])(?:kernel(?:\[\d+\])?:(?: |(?=\[)|$)"
+    r"(?P<before>[^=\"'`\u201c\u2018\u00ab]{1,160}?[\s:])(?:kernel(?:\[\d+\])?:(?: |(?=\[)|$)"
     r"|(?P<who>[\w.@-]+\[\d+\]: ))"
 )
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -199,12 +203,15 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
             transport = f"{transport}-uptime"
             message, at_s = message[stamp.end() :], stamps.parse_number(stamp[1])
         return ParsedLine(message, at_s, wall_s, transport=transport, host=hit[1] or "")
+    hit = VMKERNEL.match(rest)
+    if hit:
+        return ParsedLine(rest[hit.end() :], None, wall_s, transport="vmkernel")
     hit = RFC5424.match(rest)
     if hit:
         return ParsedLine(rest[hit.end() :], None, wall_s, hit[2] == "kernel", transport, hit[1])
     hit = OF_PROGRAM.match(rest)
     if hit is None:
-        return ParsedLine(rest, None, wall_s, transport=transport)
+        return ParsedLine(rest, None, wall_s, transport=DATED)
     message, fabric_manager = rest[hit.end() :], hit["who"] in FABRIC_MANAGERS
     if fabric_manager and (own := FABRIC.match(message)):
         message = message[own.end() :]

@@ -64,6 +64,7 @@ class LogFile:
         """Yield each line that matters, with the line before it; raises RecordingError."""
         last = 0
         if self.searches:
+            self.head = os.pread(self.file.fileno(), SAMPLE_BYTES, 0)
             try:
                 for row in self._rows_of_parts():
                     last = row[0]
@@ -84,7 +85,6 @@ class LogFile:
                 else:
                     yield lines_before + number, line
         descriptor, size = self.file.fileno(), self.size
-        self.head = os.pread(descriptor, SAMPLE_BYTES, 0)
         self.tail = os.pread(descriptor, SAMPLE_BYTES, max(size - SAMPLE_BYTES, 0))
         probes = range(0, size, max(size // PROBES, BLOCK))
         self.kernel = any(_has_kernel(os.pread(descriptor, BLOCK, probe)) for probe in probes)

@@ -65,6 +65,7 @@ DRIVER_VERSION = nvml("nvmlSystemGetDriverVersion")
 CUDA_VERSION = nvml("nvmlSystemGetCudaDriverVersion")
 NVML_VERSION = nvml("nvmlSystemGetNVMLVersion")
 FIRMWARE = "redfish:FirmwareInventory"  # imported: a list of {id, name, version}
+UNREAD_LINES = "text:unread"  # imported: lines that a reader took and did not understand
 IMPORTED_GPUS = "import:cards"  # the GPUs in an imported text, by address, UUID or index
 SMI_ERRORS = "text:nvidia-smi"  # imported: the errors that nvidia-smi printed
 CUDA_ERRORS = "text:cuda"  # imported: [error, line] of what programs printed

@@ -9,10 +9,15 @@ LATEST_S = 1e13  # no time in a recording is later than this
 
 
 class Imported(NamedTuple):
-    """What an importer recognised: the kinds of parts, and the files of which it knew none."""
+    """What an importer recognised: the kinds of parts, and the files of which it knew none.
+
+    *unread* are notes on what was recognised and then not understood: the input is then no proof
+    of health.
+    """
 
     kinds: tuple[str, ...]
     unrecognised: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 class Meta(NamedTuple):
@@ -84,8 +89,8 @@ def _checked(key: str, value: Any) -> Any:
 
 
 def _imported(value: Mapping[str, Any]) -> Imported:
-    kinds, unrecognised = value["kinds"], value.get("unrecognised", [])
-    return Imported(tuple(map(str, kinds)), tuple(map(str, unrecognised)))
+    lists = value["kinds"], value.get("unrecognised", []), value.get("unread", [])
+    return Imported(*(tuple(map(str, one)) for one in lists))
 
 
 def dump_meta(meta: Meta) -> dict[str, Any]:
@@ -97,6 +102,7 @@ def dump_meta(meta: Meta) -> dict[str, Any]:
         document["imported"] = {
             "kinds": list(meta.imported.kinds),
             "unrecognised": list(meta.imported.unrecognised),
+            **({"unread": list(meta.imported.unread)} if meta.imported.unread else {}),
         }
     return {**document, **meta.extra}
 

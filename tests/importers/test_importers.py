@@ -53,6 +53,9 @@ LIST = "".join(
     for n in range(3)
 )
 LINKS = "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(4))
+LONE = "GPU 0: Tesla {} (UUID: GPU-10000000-0000-4000-8000-000000000000)\n" + "".join(
+    f"\t Link {n}: {'<inactive>' if n in (3, 5) else '25.781 GB/s'}\n" for n in range(6)
+)
 IBSTAT = """\
 CA 'mlx5_0'
 \tCA type: MT4129
@@ -185,6 +188,9 @@ CASES = {  # what is pasted; the exit code; what is found
         {"workload.processes": ["gpu:0000:19:00.0"]},
     ),
     "table": (TABLE.format(ecc="0"), 20, {"workload.processes": ["gpu:0000:19:00.0"]}),
+    "table, ECC off": (TABLE.format(ecc="Off").replace("4711", " N/A"), 0, {}),
+    "table, MIG on": (TABLE.format(ecc="On").replace("4711", " N/A"), 0, {}),
+    "table, two lines of it": ("\n".join(TABLE.format(ecc="3").splitlines()[2:4]), 30, None),
     "table, uncorrected": (
         TABLE.format(ecc="1").replace("4711", " N/A"),
         30,
@@ -206,6 +212,8 @@ CASES = {  # what is pasted; the exit code; what is found
         30,
         {"nvlink.links_match": ["GPU 0"]},
     ),
+    "links, two of a lone module down": (LONE.format("V100-SXM2-32GB"), 30, {"nvlink.links_match": ["GPU 0"]}),
+    "links, a lone PCIe card": (LONE.format("V100-PCIE-32GB"), 0, {}),
     "link errors are history": (LIST + "\t Link 0: Replay Errors: 7\n\t Link 0: CRC Errors: 3\n", 0, {}),
     "a PCIe card without links": (
         LIST.splitlines()[0] + "\nNVML: Unable to retrieve NVLink information as all links are inActive\n",
@@ -483,7 +491,18 @@ def test_the_refusal_lists_everything_that_can_be_read(tmp_path: Path, call: Cal
     assert len({one.name for one in IMPORTERS}) == len(IMPORTERS) - 1, "logs.BARE is a kernel log"
 
 
+WINDOWS = """\
+| GPU  Name                  Driver-Model | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|   0  NVIDIA RTX A6000             TCC   |   00000000:01:00.0 Off |                  {} |
+"""
+JETSON = """\
+| NVIDIA-SMI 540.3.0                Driver Version: N/A          CUDA Version: 12.2     |
+|   0  Orin (nvgpu)                  N/A  | N/A              N/A |                  N/A |
+"""
 REFUSED = {
+    "Windows": (WINDOWS.format("Off").encode(), "the table of nvidia-smi on Windows"),
+    "Windows, uncorrected": (WINDOWS.format("  3").encode(), "the table of nvidia-smi on Windows"),
+    "Jetson": (JETSON.encode(), "the table of nvidia-smi on a Jetson"),
     "empty": (b"", "it is empty"),
     "blank": (b"\n \n", "it is empty"),
     "binary": (bytes(range(256)) * 9, "it is binary data"),

@@ -44,6 +44,8 @@ WAYS: dict[
     "journalctl -o json, bytes": lambda text: journal(list(text.encode("utf-8"))),
     "kernel alone": lambda text: f"kernel: {text}",
     "time alone": lambda text: f"16:24:18 node01 kernel: {text}",
+    "ESXi": lambda text: f"2025-02-23T16:24:18.123Z cpu12:2098765){text}",
+    "ESXi 8": lambda text: f"2025-02-23T16:24:18.123Z In(182) vmkernel: cpu12:2098765){text}",
     "no prefix": lambda text: text,
     "syslogd's call": lambda text: f" kernel:[ 3600.250000] {text}",
 }
