@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpuscan import Action, Incident, check, fail, warn
+from gpuscan import Action, Incident, Profile, check, fail, warn
 from gpuscan.engine.suite import WARN_ONLY
 from gpuscan.incidents.sentences import sentence
 
@@ -15,7 +15,7 @@ from gpuscan.incidents.sentences import sentence
     same=("observed",),
     aliases=["log.no_host_fault_is_logged"],
 )
-def test_host_faults(incident: Incident) -> None:
+def test_host_faults(incident: Incident, profile: Profile) -> None:
     """The kernel logged no host fault in this boot that needs action.
 
     What healthy fleets log every day (corrected errors, a job that exceeded its own memory limit)
@@ -30,7 +30,9 @@ def test_host_faults(incident: Incident) -> None:
         "urgency": incident.urgency,
         "impact": incident.impact,
     }
-    if action in WARN_ONLY:
+    if _is_unwanted(incident, profile):
+        warn(f"{message}; the profile wants no GPUDirect RDMA", action=Action.MONITOR, **details)
+    elif action in WARN_ONLY:
         warn(message, action=action, **details)
     elif incident.ended:
         warn(
@@ -40,3 +42,7 @@ def test_host_faults(incident: Incident) -> None:
         )
     else:
         fail(message, action=action, **details)
+
+
+def _is_unwanted(incident: Incident, profile: Profile) -> bool:
+    return incident.entry == "peermem:symbol" and profile.kernel.get("gpudirect_rdma") is False

@@ -19,6 +19,8 @@ HEAD = ("format", "schema_version", "scope", "readings")
 JOURNAL_FIELDS = (b'"MESSAGE"', b'"__CURSOR"', b'"_TRANSPORT"', b'"__REALTIME_TIMESTAMP"')
 # and so is what these tools print
 TOOL_FIELDS = (b'"DCGM Diagnostic"', b'"DCGM GPU Diagnostic"', b'"nvbandwidth"')
+# the kernel numbers the lines of a firmware's report: {1}[Hardware Error]: …
+HARDWARE_ERROR = b"}[Hardware Error]"
 
 
 def dump(recording: Recording) -> dict[str, Any]:
@@ -152,9 +154,11 @@ def is_json(path: str) -> bool:
         return True
     if head.startswith(packed.GZIP):
         head = _unzip_head(head)
-    return head.lstrip()[:1] == b"{" and not any(
+    head = head.lstrip()
+    other = HARDWARE_ERROR in head[:32] or any(
         field in head for field in (*JOURNAL_FIELDS, *TOOL_FIELDS)
     )
+    return head.startswith(b"{") and not other
 
 
 def _unzip_head(packed: bytes) -> bytes:

@@ -182,3 +182,12 @@ def test_a_log_file_is_read_from_its_end_and_of_this_boot_only(tmp_path: Path) -
     ((_, _, lack),) = HostReader(Places(root=str(tmp_path))).answer([FILES[1]])
     assert lack is not None
     assert lack[0] == "not-found"
+
+
+@pytest.mark.parametrize("command", ["judge", "log"])
+def test_a_log_may_begin_with_a_brace(command: str, call: Call, tmp_path: Path) -> None:
+    """`dmesg -t` of a firmware's report: the kernel numbers its lines in braces."""
+    report = "Hardware error from APEI", "event severity: fatal", "section_type: PCIe error"
+    file = tmp_path / "dmesg.txt"
+    file.write_text("".join(f"{{1}}[Hardware Error]: {line}\n" for line in report), "utf-8")
+    assert call(command, str(file)).code == 40

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from building import was_read
 from hostlines import FITS
-from nodes_recordings import base
+from nodes_recordings import base, judged
 
 from gpuscan import catalogue, collectors
 from gpuscan.engine.suite import WARN_ONLY
@@ -19,6 +19,7 @@ from gpuscan.kernellog.events import read_events
 from gpuscan.kernellog.lines import parse_lines
 from gpuscan.model import Gpu, Unread
 from gpuscan.model.outcome import ACTIONS, Action
+from gpuscan.recording import patch
 
 NOW_S = 100_000.0
 # class 20, and about no GPU, switch, PCIe, memory or CPU fault
@@ -36,6 +37,7 @@ ASKED = {
     *("segfault:service", "oom:limit", "oom:node", "mlx5:module-refused"),
     *("fm:version", "fm:not-ready", "fm:driver-query", "fm:multicast"),
 }
+PEER_MEMORY = "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)"
 STILL_WAITS = "nfs: server nas01 not responding, still trying"
 FURTHER = [
     ("nfs:not-responding", STILL_WAITS),
@@ -190,3 +192,14 @@ def test_an_old_line_beside_a_new_one_of_another_kind_changes_nothing() -> None:
         ("limits:file-max", True),
         ("limits:conntrack", False),
     ]
+
+
+@pytest.mark.parametrize("wanted", ["true", "false", "null"])
+def test_peer_memory_is_missed_where_the_profile_wants_it(wanted: str) -> None:
+    node = base("h100-8x-ib")
+    modules = str(node.get("file:/proc/modules")).splitlines()
+    without = "".join(f"{line}\n" for line in modules if not line.startswith("nvidia_peermem"))
+    ring = [*node.get("kmsg:/dev/kmsg"), f"3,9999,9000000,-;{PEER_MEMORY}"]
+    broken = patch(node, {"file:/proc/modules": without, "kmsg:/dev/kmsg": ring})
+    report = judged(broken, settings=[f"kernel.gpudirect_rdma={wanted}"])
+    assert report.exit_code == (0 if wanted == "false" else 20)
