@@ -426,6 +426,8 @@ class Port:
     symbol_errors: Counter
     virtual: bool
     link: AdapterLink
+    near_gpu: str
+    gpu_gap: int
     seen_up: bool
     peers: tuple[Port, ...]
 

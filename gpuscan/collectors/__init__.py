@@ -87,7 +87,7 @@ def node(recording: Recording) -> Node:
         recording, gpu.facts(recording, driver, sources), sources
     )
     earlier = past.facts(recording, sources)
-    ports, ethernet_ports = fabric.facts(recording, earlier, sources)
+    ports, ethernet_ports = fabric.facts(recording, gpus, earlier, sources)
     return Node(
         host=host.facts(recording, sources),
         driver=driver,

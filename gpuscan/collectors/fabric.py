@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuscan.collectors import adapters, cables, vpd
 from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
-from gpuscan.model import Fact, Past, Port, Unread, is_unread, read_or
+from gpuscan.model import Fact, Gpu, Past, Port, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
 ROOT = "/sys/class/infiniband"
@@ -17,6 +17,7 @@ HCA_FILES = ("fw_ver", "board_id", "hca_type", "node_guid")
 PORT_FILES = ("link_layer", "state", "phys_state", "rate")
 IDLE_GBPS = 40  # a port without a link shows 10, or 40: the slowest rate of four lanes
 PAST_PORTS = "history:ports"
+FARTHEST = 256  # there are fewer buses in a domain
 COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
@@ -113,7 +114,9 @@ def _rate_gbps(value: Any) -> float:
     return rate
 
 
-def facts(recording: Recording, past: Fact[Past], sources: Sources) -> tuple[Any, Any]:
+def facts(
+    recording: Recording, gpus: Fact[tuple[Gpu, ...]], past: Fact[Past], sources: Sources
+) -> tuple[Any, Any]:
     """Return the InfiniBand ports and the Ethernet ports of the same HCAs; without the sysfs
     directory there are none. One port whose kind was not read makes both lists Unread.
 
@@ -133,7 +136,8 @@ def facts(recording: Recording, past: Fact[Past], sources: Sources) -> tuple[Any
             return port.link_layer, port.link_layer
     ethernet = tuple(port for port in ports if read_or(port.link_layer, "") == "Ethernet")
     infiniband = [port for port in ports if port not in ethernet]
-    infiniband = [port._replace(seen_up=_was_seen_up(port, past)) for port in infiniband]
+    addresses = [] if is_unread(gpus) else [gpu.address for gpu in gpus]
+    infiniband = [_placed(port, addresses, past) for port in infiniband]
     keys = {port.label: _keys(recording, port) for port in ports}
     for path, listing in (("ports", infiniband), ("ethernet_ports", ethernet)):
         for port in listing:
@@ -150,6 +154,28 @@ def with_peers(
             path = f"ports[{one.label}].peers[{other.label}]"
             sources.update({f"{path}.{fact}": keys[other.label][fact] for fact in PEER_FACTS})
     return tuple(port._replace(peers=tuple(ports)) for port in ports)
+
+
+def _placed(port: Port, gpus: Sequence[str], past: Fact[Past]) -> Port:
+    """Return a port with the GPU nearest to it, and with what earlier runs saw of it."""
+    near = nearest(port.address, gpus)
+    gap = abs(_bus(near) - _bus(port.address)) if near else FARTHEST
+    return port._replace(near_gpu=near, gpu_gap=gap, seen_up=_was_seen_up(port, past))
+
+
+def nearest(address: str, others: Sequence[str]) -> str:
+    """Return which of *others* has the nearest bus number in the same PCI domain, else "".
+
+    >>> nearest("0000:18:00.0", ["0000:1b:00.0", "0000:43:00.0", "0001:18:00.0"])
+    '0000:1b:00.0'
+    """
+    domain, _, rest = address.partition(":")
+    near = [other for other in others if other.partition(":")[0] == domain and rest]
+    return min(near, key=lambda other: abs(_bus(other) - _bus(address)), default="")
+
+
+def _bus(address: str) -> int:
+    return int(address.split(":")[1], 16)
 
 
 def _was_seen_up(port: Port, past: Fact[Past]) -> bool:
@@ -187,6 +213,8 @@ def _keys(recording: Recording, port: Port) -> dict[str, tuple[str, ...]]:
         "mtu": (netdev, *mtu),
         "far_end": cables.sources(own, read_or(port.link_layer, "")),
         "virtual": adapters.virtual_sources(recording, port.address),
+        "near_gpu": (f"link:{base}/device",),
+        "gpu_gap": (f"link:{base}/device",),
         "seen_up": (PAST_PORTS,) if PAST_PORTS in recording else (),
         **{
             f"link.{fact}": keys
@@ -208,7 +236,7 @@ HCA_FACTS = {
 
 PEER_FACTS = (
     "link_layer", "state", "phys_state", "rate_gbps", "board_id", "hca_type", "link_downed",
-    "virtual", "seen_up", "link.width", "link.speed_gts",
+    "virtual", "near_gpu", "gpu_gap", "seen_up", "link.width", "link.speed_gts",
 )  # fmt: skip
 
 

@@ -95,8 +95,9 @@ def _of_the_rails_kind(
 ) -> "list[Port]":
     """Return the ports of the kinds that make up the rails.
 
-    That is the largest kind. Another one belongs to them only if the number has room for all its
-    ports: seven of one board and two for storage are not nine of the eight expected.
+    That is one kind with at least half the number and none of another rate; of several the one
+    nearest to the GPUs on the bus. A second kind belongs to them only if the number has room for
+    all its ports: seven of one board and two for storage are not nine of the eight expected.
     """
     groups = list(kinds(ports).values())
     if len(groups) < 2:
@@ -104,17 +105,32 @@ def _of_the_rails_kind(
     if number is None:
         running = [group for group in groups if _running(group, rate)]
         return [port for group in running or groups for port in group]
-    large = [group for group in groups if 2 * len(group) > number]
-    if len(large) == 1:
-        first = large[0]
-    else:
-        first = max(large or groups, key=lambda one: (len(_running(one, rate)), len(one)))
-    rest = sorted((group for group in groups if group is not first), key=len, reverse=True)
+    large = [group for group in groups if 2 * len(group) >= number] or groups
+    if len(large) > 1:
+        large = _able(large, rate) or large
+    first = min(large, key=lambda group: (max(port.gpu_gap for port in group), -len(group)))
     chosen = list(first)
-    for group in rest:
-        if len(chosen) + len(group) <= number:
+    rest = [group for group in groups if group is not first and len(group) + len(first) <= number]
+    for group in sorted(_able(rest, rate), key=len, reverse=True):
+        if len(chosen) + len(group) <= number and _sit_like(group, chosen):
             chosen += group
     return chosen
+
+
+def _able(groups: "Sequence[list[Port]]", rate: float | None) -> "list[list[Port]]":
+    """Return the kinds that can be the rails by their rate: none is active at lower rates only."""
+    return [group for group in groups if _running(group, rate) or not _running(group, None)]
+
+
+def _sit_like(ports: "Sequence[Port]", rails: "Sequence[Port]") -> bool:
+    """Return whether ports may be rails by their place: each beside a GPU that has no rail yet.
+
+    Where rails do not have a GPU each beside them, their place tells nothing.
+    """
+    served = [port.near_gpu for port in rails]
+    if "" in served or len(set(served)) < len(served):
+        return True
+    return all(port.near_gpu and port.near_gpu not in served for port in ports)
 
 
 def find_place(port: "Port", expects: ProfileLens) -> Place:
@@ -148,10 +164,12 @@ def _is_spare(port: "Port", named: bool, rails: Rails) -> bool:
     if was_up(port) or _has_a_link(port):
         return False
     rest = [one for one in port.peers if one.label in rails.labels and one.label != port.label]
-    running = _running(rest, rails.rate_gbps)
-    if any(one.label in running and _adapter(one) == _adapter(port) for one in rest):
+    beside = [one for one in rest if _adapter(one) == _adapter(port)]
+    if _running(beside, None):
         return True
-    return not named and rails.expected is not None and len(running) >= rails.expected
+    if named or rails.expected is None:
+        return False
+    return len(_running(rest, rails.rate_gbps)) >= rails.expected
 
 
 def _has_a_link(port: "Port") -> bool:

@@ -9,7 +9,7 @@ from gpuscan.model import Node, is_unread
 from gpuscan.model.outcome import Action, Result, Status
 
 SHARED_FROM = 3
-GPUS, PORT = "gpus", "port"
+GPUS, PORTS, PORT = "gpus", "ports", "port"
 Fault = tuple[str, str]
 
 
@@ -23,22 +23,20 @@ def mark_shared_cause(case: Case, results: tuple[Result, ...]) -> tuple[Result, 
     groups = _groups(case.node)
     places: dict[tuple[str, Fault], set[str]] = {}
     for one in results:
-        group = _group_of(one, groups)
-        if group and _may_be_shared(one, own):
-            places.setdefault((group, _fault(one)), set()).add(_place(one))
+        if _may_be_shared(one, own):
+            for group in _groups_of(one, groups):
+                places.setdefault((group, _fault(one)), set()).add(_place(one))
     shared = {
         (group, fault)
         for (group, fault), where in places.items()
         if len(groups[group]) >= SHARED_FROM and 2 * len(where) >= len(groups[group])
     }
-    return tuple(
-        (
-            _mark(one)
-            if _may_be_shared(one, own) and (_group_of(one, groups), _fault(one)) in shared
-            else one
-        )
-        for one in results
-    )
+
+    def is_shared(one: Result) -> bool:
+        found = (group for group in _groups_of(one, groups) if (group, _fault(one)) in shared)
+        return _may_be_shared(one, own) and any(found)
+
+    return tuple(_mark(one) if is_shared(one) else one for one in results)
 
 
 def _may_be_shared(one: Result, own: Collection[str]) -> bool:
@@ -47,22 +45,22 @@ def _may_be_shared(one: Result, own: Collection[str]) -> bool:
 
 def _groups(node: Node) -> dict[str, frozenset[str]]:
     """Return what can share a cause: the addresses of all GPUs, and the labels of the physical
-    ports of each board type.
+    ports, all of them and those of each board type.
     """
     gpus = () if is_unread(node.gpus) else node.gpus
     groups = {GPUS: {gpu.address for gpu in gpus}}
     for port in () if is_unread(node.ports) else node.ports:
         if port.virtual is not True:
             board = "" if is_unread(port.board_id) else port.board_id
-            groups.setdefault(f"ports {board}", set()).add(port.label)
+            for name in (PORTS, f"{PORTS} {board}"):
+                groups.setdefault(name, set()).add(port.label)
     return {name: frozenset(members) for name, members in groups.items()}
 
 
-def _group_of(one: Result, groups: Mapping[str, frozenset[str]]) -> str:
-    """Return the group that a result is about, empty if it is about none."""
-    place = _place(one)
+def _groups_of(one: Result, groups: Mapping[str, frozenset[str]]) -> list[str]:
+    """Return the groups that a result's part belongs to."""
     names = (name for name in groups if (name == GPUS) != (one.about.kind == PORT))
-    return next((name for name in names if place in groups[name]), "")
+    return [name for name in names if _place(one) in groups[name]]
 
 
 def _place(one: Result) -> str:

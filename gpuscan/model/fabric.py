@@ -43,10 +43,11 @@ class Port(NamedTuple):
     *board_id* is the PSID, *hca_type* the chip (MT4129); *hca_serial* and *hca_part_number* come
     from the PCI VPD. *far_end* is what the cable leads to, `SW NAME (GUID) port 17` or, for
     Ethernet, `NAME port Ethernet17`; it is read only with `--cables`. *virtual* marks an SR-IOV
-    virtual function; *link* is the HCA's PCIe link. *seen_up* is whether an earlier run, or the
-    recording that this one is compared with, saw the port active. *peers* are all InfiniBand ports
-    of the node, itself among them: whether a port is a rail or a spare shows only beside the
-    others.
+    virtual function; *link* is the HCA's PCIe link; *near_gpu* the address of the GPU nearest to it
+    on the bus, *gpu_gap* buses away; empty if none is in its domain. *seen_up* is whether an
+    earlier run, or the recording that this one is compared with, saw the port active. *peers* are
+    all InfiniBand ports of the node, itself among them: whether a port is a rail or a spare shows
+    only beside the others.
     """
 
     label: str
@@ -70,5 +71,7 @@ class Port(NamedTuple):
     symbol_errors: Fact[Counter]
     virtual: Fact[bool] = False
     link: Fact[AdapterLink] = NOT_READ
+    near_gpu: str = ""
+    gpu_gap: int = 256
     seen_up: Fact[bool] = False
     peers: Fact[tuple["Port", ...]] = ()
