@@ -6,7 +6,8 @@ from gpuscan.engine.rails_missing import explain_missing
 from gpuscan.profile.version import satisfies
 
 ERRORS_AN_HOUR = 120  # InfiniBand Architecture Specification: at a bit error rate of 1e-12
-HOUR_S = 3600.0
+HOUR_S, DAY_S = 3600.0, 86400.0
+MANY_DOWNS = 3  # a day, our own: a switch's restart is one
 SHORT_S = 60.0  # a shorter window shows a burst, no rate
 SIBLINGS = 3  # other ports of one board type: more than the second port of an adapter has
 CEILING = 255  # the counter has eight bits, and stops there
@@ -273,7 +274,9 @@ def _judge_link(
 def test_link_flaps(port: Port) -> None:
     """The port's link stayed up during the scan.
 
-    The counter's total covers the time since the driver was loaded and is history.
+    The counter's total covers the time since the driver was loaded and is history. Its growth since
+    the newest stored run of this boot is judged, too: a switch that restarts takes a link down
+    once, a cable that goes bad again and again.
     """
     grown = port.link_downed.growth
     if grown > 0:
@@ -282,6 +285,7 @@ def test_link_flaps(port: Port) -> None:
             observed=grown,
             expected=0,
         )
+    _judge_downs_between_runs(port)
     total = port.link_downed.total
     if total == CEILING:
         warn(
@@ -290,6 +294,17 @@ def test_link_flaps(port: Port) -> None:
             action=Action.MONITOR,
             observed=total,
         )
+
+
+def _judge_downs_between_runs(port: Port) -> None:
+    downs, seconds = port.downs_since_run, port.run_ago_s
+    if not downs:
+        return
+    told = f"the link went down {downs} times in the {seconds / HOUR_S:.3g} h since the last run"
+    if downs >= MANY_DOWNS * max(seconds / DAY_S, 1.0):
+        fail(f"{told}: check cable and transceiver", observed=downs, expected=0)
+    else:
+        warn(told, action=Action.MONITOR, observed=downs)
 
 
 @check(

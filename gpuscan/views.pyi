@@ -429,6 +429,8 @@ class Port:
     near_gpu: str
     gpu_gap: int
     seen_up: bool
+    downs_since_run: int
+    run_ago_s: float
     peers: tuple[Port, ...]
 
 class PortSeen:

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from gpuscan.collectors import adapters, cables, vpd
-from gpuscan.collectors.reading import Sources, count, counter, last, names, take, text
+from gpuscan.collectors.reading import Sources, count, counter, growth, last, names, take, text
 from gpuscan.model import Fact, Gpu, Past, Port, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
@@ -17,6 +17,7 @@ HCA_FILES = ("fw_ver", "board_id", "hca_type", "node_guid")
 PORT_FILES = ("link_layer", "state", "phys_state", "rate")
 IDLE_GBPS = 40  # a port without a link shows 10, or 40: the slowest rate of four lanes
 PAST_PORTS = "history:ports"
+BOOT_ID = "file:/proc/sys/kernel/random/boot_id"
 FARTHEST = 256  # there are fewer buses in a domain
 COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
@@ -137,7 +138,8 @@ def facts(
     ethernet = tuple(port for port in ports if read_or(port.link_layer, "") == "Ethernet")
     infiniband = [port for port in ports if port not in ethernet]
     addresses = [] if is_unread(gpus) else [gpu.address for gpu in gpus]
-    infiniband = [_placed(port, addresses, past) for port in infiniband]
+    boot_id = read_or(take(recording, BOOT_ID, text), "")
+    infiniband = [_placed(port, addresses, past, boot_id) for port in infiniband]
     keys = {port.label: _keys(recording, port) for port in ports}
     for path, listing in (("ports", infiniband), ("ethernet_ports", ethernet)):
         for port in listing:
@@ -156,11 +158,21 @@ def with_peers(
     return tuple(port._replace(peers=tuple(ports)) for port in ports)
 
 
-def _placed(port: Port, gpus: Sequence[str], past: Fact[Past]) -> Port:
+def _placed(port: Port, gpus: Sequence[str], past: Fact[Past], boot_id: str) -> Port:
     """Return a port with the GPU nearest to it, and with what earlier runs saw of it."""
     near = nearest(port.address, gpus)
     gap = abs(_bus(near) - _bus(port.address)) if near else FARTHEST
-    return port._replace(near_gpu=near, gpu_gap=gap, seen_up=_was_seen_up(port, past))
+    port = port._replace(near_gpu=near, gpu_gap=gap)
+    if is_unread(past):
+        return port
+    seen = next((one for one in past.ports if one.label == port.label), None)
+    if seen is None:
+        return port
+    port = port._replace(seen_up=seen.best_gbps > IDLE_GBPS)
+    if is_unread(port.link_downed) or seen.boot_id != boot_id or seen.link_downed < 0:
+        return port
+    downs = growth(seen.link_downed, port.link_downed.total)
+    return port._replace(downs_since_run=downs, run_ago_s=past.at_s - seen.at_s)
 
 
 def nearest(address: str, others: Sequence[str]) -> str:
@@ -176,12 +188,6 @@ def nearest(address: str, others: Sequence[str]) -> str:
 
 def _bus(address: str) -> int:
     return int(address.split(":")[1], 16)
-
-
-def _was_seen_up(port: Port, past: Fact[Past]) -> bool:
-    """Return whether an earlier run read a rate that a port without a link does not show."""
-    seen = () if is_unread(past) else past.ports
-    return any(one.label == port.label and one.best_gbps > IDLE_GBPS for one in seen)
 
 
 def _all_ports(recording: Recording, sources: Sources) -> Fact[list[Port]]:
@@ -215,7 +221,7 @@ def _keys(recording: Recording, port: Port) -> dict[str, tuple[str, ...]]:
         "virtual": adapters.virtual_sources(recording, port.address),
         "near_gpu": (f"link:{base}/device",),
         "gpu_gap": (f"link:{base}/device",),
-        "seen_up": (PAST_PORTS,) if PAST_PORTS in recording else (),
+        **dict.fromkeys(PAST_FACTS, (PAST_PORTS,) if PAST_PORTS in recording else ()),
         **{
             f"link.{fact}": keys
             for fact, keys in adapters.link_sources(recording, port.address).items()
@@ -234,6 +240,7 @@ HCA_FACTS = {
     "node_guid": "node_guid",
 }
 
+PAST_FACTS = ("seen_up", "downs_since_run", "run_ago_s")
 PEER_FACTS = (
     "link_layer", "state", "phys_state", "rate_gbps", "board_id", "hca_type", "link_downed",
     "virtual", "near_gpu", "gpu_gap", "seen_up", "link.width", "link.speed_gts",

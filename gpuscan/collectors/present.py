@@ -23,7 +23,7 @@ def present(recording: Recording, gpus: Any) -> "Present":
 
     sources: Sources = {}
     at_s, wall_s = _now(recording)
-    infiniband, ethernet = fabric.facts(recording, NO_PAST, sources)
+    infiniband, ethernet = fabric.facts(recording, gpus, NO_PAST, sources)
     services = {
         one.label.removesuffix(".service"): one.active
         for one in service.services(recording, sources)

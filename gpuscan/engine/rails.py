@@ -100,14 +100,14 @@ def _of_the_rails_kind(
     all its ports: seven of one board and two for storage are not nine of the eight expected.
     """
     groups = list(kinds(ports).values())
-    if len(groups) < 2:
-        return list(ports)
     if number is None:
-        running = [group for group in groups if _running(group, rate)]
+        running = [group for group in groups if len(groups) == 1 or _running(group, rate)]
         return [port for group in running or groups for port in group]
-    large = [group for group in groups if 2 * len(group) >= number] or groups
-    if len(large) > 1:
-        large = _able(large, rate) or large
+    large = [group for group in groups if 2 * len(group) >= number]
+    if len(large) != 1:
+        large = _able(large, rate) or large or _able(groups, rate)
+    if not large:
+        return []  # what is left is of another rate: no rail
     first = min(large, key=lambda group: (max(port.gpu_gap for port in group), -len(group)))
     chosen = list(first)
     rest = [group for group in groups if group is not first and len(group) + len(first) <= number]

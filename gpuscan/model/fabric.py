@@ -45,9 +45,10 @@ class Port(NamedTuple):
     Ethernet, `NAME port Ethernet17`; it is read only with `--cables`. *virtual* marks an SR-IOV
     virtual function; *link* is the HCA's PCIe link; *near_gpu* the address of the GPU nearest to it
     on the bus, *gpu_gap* buses away; empty if none is in its domain. *seen_up* is whether an
-    earlier run, or the recording that this one is compared with, saw the port active. *peers* are
-    all InfiniBand ports of the node, itself among them: whether a port is a rail or a spare shows
-    only beside the others.
+    earlier run, or the recording that this one is compared with, saw the port active;
+    *downs_since_run* is how often its link went down since the newest stored run of this boot,
+    *run_ago_s* seconds ago. *peers* are all InfiniBand ports of the node, itself among them:
+    whether a port is a rail or a spare shows only beside the others.
     """
 
     label: str
@@ -74,4 +75,6 @@ class Port(NamedTuple):
     near_gpu: str = ""
     gpu_gap: int = 256
     seen_up: Fact[bool] = False
+    downs_since_run: int = 0
+    run_ago_s: float = 0.0
     peers: Fact[tuple["Port", ...]] = ()

@@ -179,7 +179,7 @@ def draw(number: int, *, faulty: bool) -> Fabric:
         plant, right = FAULTS[about]
         rails = plant(rails, random)
         if about in ("all down", "half down") and _kind(rails) < SHARED_FROM:
-            right = {40}
+            right = {20, 40} if plan.storage or plan.spares else {40}
         if about == "half down" and plan.replaced:
             right = {20, 40}
         if plan.expected == "nothing" and about not in UNIVERSAL:
