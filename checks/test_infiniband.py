@@ -261,7 +261,7 @@ def _judge_link(
             observed=now,
             expected=min([highest, *slots]),
         )
-    elif not slots and len(siblings) < 2:
+    elif not slots:
         warn(f"{where}, it supports {limit}; whether the slot does was not read", observed=now)
 
 

@@ -277,9 +277,16 @@ def _port(recording: Recording, hca: str, number: str) -> Port:
         far_end=cables.far_end(recording, port, layer, guid, netdev),
         link_downed=counter(recording, f"file:{port}/counters/link_downed", _number),
         symbol_errors=counter(recording, f"file:{port}/counters/symbol_error", _number),
-        virtual=False if is_unread(address) else adapters.virtual(recording, address),
+        virtual=_virtual(recording, address),
         link=address if is_unread(address) else adapters.link(recording, address),
     )
+
+
+def _virtual(recording: Recording, address: Fact[str]) -> Fact[bool]:
+    """Return whether the HCA is a virtual function; a text that gives no address shows none."""
+    if not is_unread(address):
+        return adapters.virtual(recording, address)
+    return False if address.kind == "not-recorded" else address
 
 
 def _behind(name: Any, recording: Recording, key: str, parse: Callable[[Any], Any]) -> Any:

@@ -108,7 +108,9 @@ def _of_the_rails_kind(
         large = _able(large, rate) or large or _able(groups, rate)
     if not large:
         return []  # what is left is of another rate: no rail
-    first = min(large, key=lambda group: (max(port.gpu_gap for port in group), -len(group)))
+    first = large[0]
+    if len(large) > 1:
+        first = min(large, key=lambda group: (max(port.gpu_gap for port in group), -len(group)))
     chosen = list(first)
     rest = [group for group in groups if group is not first and len(group) + len(first) <= number]
     for group in sorted(_able(rest, rate), key=len, reverse=True):
