@@ -73,20 +73,36 @@ def virtual(recording: Recording, address: str) -> Fact[bool]:
 
 
 def virtual_sources(recording: Recording, address: str) -> tuple[str, ...]:
-    """Return the readings behind `virtual`."""
-    keys = (_physfn(address), _uevent(address))
-    return next(((key,) for key in keys if key in recording), ())
+    """Return the readings behind `virtual`: none where no link to a physical function is there."""
+    link_key, identity = _physfn(address), _uevent(address)
+    if link_key in recording:
+        return () if is_unread(recording.get(link_key)) else (link_key,)
+    return (identity,) if identity in recording else ()
 
 
-def link(recording: Recording, address: str) -> AdapterLink:
-    """Return an HCA's PCIe link as sysfs shows it."""
+def shown(recording: Recording) -> frozenset[str]:
+    """Return which files of a link this kernel shows, of any device; a guest may show none."""
+    return frozenset(
+        name
+        for name in LINK
+        if any(
+            key.endswith(f"/{name}")
+            and key.startswith(f"file:{DEVICES}/")
+            and not is_unread(recording.get(key))
+            for key in recording.keys()
+        )
+    )
+
+
+def link(recording: Recording, address: str, known: frozenset[str]) -> AdapterLink:
+    """Return an HCA's PCIe link as sysfs shows it; *known* are the files that it shows at all."""
     above = _above(recording, address)
     width, most, speed, fastest = (
-        _told(recording, _file(address, name), parse)
+        _told(recording, _file(address, name), parse, known)
         for name, parse in zip(LINK, (_lanes, _lanes, _gts, _gts), strict=True)
     )
     slot_width, slot_speed = (
-        _told(recording, _file(above, name), parse) if above else ABSENT
+        _told(recording, _file(above, name), parse, known) if above else ABSENT
         for name, parse in zip(SLOT, (_lanes, _gts), strict=True)
     )
     return AdapterLink(width, most, slot_width, speed, fastest, slot_speed)
@@ -103,10 +119,9 @@ def link_sources(recording: Recording, address: str) -> dict[str, tuple[str, ...
     return dict(zip(AdapterLink._fields, order, strict=True))
 
 
-def _told(recording: Recording, key: str, parse: Any) -> Any:
-    """Return a fact of a link; what no scan asked for, or this device does not have, is absent."""
-    value = take(recording, key, parse) if key in recording else ABSENT
-    return ABSENT if is_unread(value) and value.kind == "not-found" else value
+def _told(recording: Recording, key: str, parse: Any, known: frozenset[str]) -> Any:
+    """Return a fact of a link; what no device here shows is absent, not missing."""
+    return take(recording, key, parse) if key.rpartition("/")[2] in known else ABSENT
 
 
 def _lanes(value: Any) -> Any:

@@ -195,12 +195,13 @@ def _all_ports(recording: Recording, sources: Sources) -> Fact[list[Port]]:
     if is_unread(hcas):
         return hcas
     ports: list[Port] = []
+    known = adapters.shown(recording)
     for hca in hcas:
         numbers: Fact[tuple[str, ...]] = take(recording, f"dir:{ROOT}/{hca}/ports", _numbers)
         sources["ports"] += (f"dir:{ROOT}/{hca}/ports",)
         if is_unread(numbers):
             return numbers
-        ports += [_port(recording, hca, number) for number in numbers]
+        ports += [_port(recording, hca, number, known) for number in numbers]
     return ports
 
 
@@ -247,7 +248,7 @@ PEER_FACTS = (
 )  # fmt: skip
 
 
-def _port(recording: Recording, hca: str, number: str) -> Port:
+def _port(recording: Recording, hca: str, number: str, known: frozenset[str]) -> Port:
     base, port = f"{ROOT}/{hca}", f"{ROOT}/{hca}/ports/{number}"
     label = f"{hca}/{number}"
     address = take(recording, f"link:{base}/device", last)
@@ -278,7 +279,7 @@ def _port(recording: Recording, hca: str, number: str) -> Port:
         link_downed=counter(recording, f"file:{port}/counters/link_downed", _number),
         symbol_errors=counter(recording, f"file:{port}/counters/symbol_error", _number),
         virtual=_virtual(recording, address),
-        link=address if is_unread(address) else adapters.link(recording, address),
+        link=address if is_unread(address) else adapters.link(recording, address, known),
     )
 
 
