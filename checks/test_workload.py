@@ -46,6 +46,11 @@ NCCL = {  # what a warning says -> what it asks for; all others only warn
         "NVLink multicast is in a bad state: stop the jobs, reset all GPUs and restart the Fabric "
         "Manager",
     ),
+    "nvls-setup": (
+        Action.FIX_CONFIG,
+        "NVLink multicast (NVLS) failed: check the Fabric Manager and its version, or set "
+        "NCCL_NVLS_ENABLE=0",
+    ),
     "gpu-fault": (Action.RESET_GPU, "a GPU or its NVLink failed under NCCL"),
     "port": (Action.INVESTIGATE, "a network port of this node failed under NCCL"),
     "network": (Action.INVESTIGATE, "the network between the nodes failed, at either end"),

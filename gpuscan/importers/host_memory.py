@@ -77,6 +77,8 @@ def _entries(text: str) -> Iterator[Line]:
             yield _kept(hit["part"], "corrected", line, int(hit["ce"]))
         elif section and (hit := COUNTED.match(line)):
             yield _counted(section, hit, line)
+        elif not in_table and (hit := COUNTED.match(line)):
+            yield Line("rasdaemon", "", line.strip())  # a count, and nothing says of what
         elif hit := CLEAN.match(line):
             section = ""
             yield Line(hit["what"].strip(), "clean", line.strip())

@@ -10,9 +10,12 @@ from gpuscan.recording import Reading
 from gpuscan.recording.keys import NCCL_WARNINGS
 
 WARN = re.compile(r"\bNCCL WARN (?P<text>.*)$")
+SOURCE = re.compile(r"\b\w+\.cc\b")
 RANK = re.compile(r"\[(?P<device>\d+)\] (?:\S+\.cc:\d+ |NCCL WARN)")
+NVLS = r"(?:NVLink SHARP|\bNVLS\b|[Mm]ulticast|\bnvls\.cc)"
 KINDS = (  # NCCL's sources: transport/nvls.cc, transport/net_ib.cc, misc/socket.cc, init.cc
-    (r"NVLink SHARP|\bNVLS\b|[Mm]ulticast", "nvls"),
+    (rf"{NVLS}.*(?:CUDA error 401|present state|999|unknown error)", "nvls"),
+    (NVLS, "nvls-setup"),
     (r"uncorrectable|NVLink error|[Hh]ardware error|ECC error", "gpu-fault"),
     (r"async (?:fatal )?event.*(?:port error|PORT_ERR|local catastrophic|[Dd]evice fatal)", "port"),
     (r"Got completion .*(?:status|error)[ =]+(?:12|13)\b", "network"),
@@ -35,7 +38,7 @@ def readings(part: Part) -> list[Reading]:
 
     >>> line = "pod:420:437 [5] transport/nvls.cc:379 NCCL WARN Failed to bind NVLink SHARP (NVLS)"
     >>> readings(Part("NCCL warnings", line))[0].value[0][:2]
-    ['GPU 5', 'nvls']
+    ['GPU 5', 'nvls-setup']
     """
     lines = [_line(line) for line in part.text.splitlines() if WARN.search(line)]
     return [*reading(NCCL_WARNINGS, lines), *cuda_readings(part)]
@@ -46,7 +49,8 @@ def _line(line: str) -> Line:
     text = hit["text"].strip() if hit else ""
     rank = RANK.search(line)
     part = f"GPU {rank['device']}" if rank else "node"
-    kind = next((kind for pattern, kind in KINDS if re.search(pattern, text)), "")
+    source = f"{SOURCE.findall(line)} {text}"
+    kind = next((kind for pattern, kind in KINDS if re.search(pattern, source)), "")
     kind = "judged" if kind == "cuda" and cuda_error(line) else kind
     return Line(part, kind, text)
 

@@ -71,12 +71,14 @@ def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
     opened: set[str] = set()
     for line in text.splitlines():
         header = HEADER.match(line)
+        if header and _is_claimed(line):
+            header = None
         if header and COMMAND.search(header["command"]):
             yield from _part(kind, lines, name, command)
             command, lines = header["command"], []
             kind = _kind_of_command(command)
             continue
-        if header and line.lstrip().startswith("#") and not _is_claimed(line):
+        if header and line.lstrip().startswith("#"):
             if not kind:
                 command = header["command"]  # `# container:` says where the next lines come from
             continue

@@ -5,7 +5,14 @@ after any line, and behind a prompt.
 from __future__ import annotations
 
 import pytest
-from pasted import Pasted, judge, wrongly_cut, wrongly_judged, wrongly_prompted
+from pasted import (
+    Pasted,
+    judge,
+    wrongly_cut,
+    wrongly_disturbed,
+    wrongly_judged,
+    wrongly_prompted,
+)
 
 FM = "nvidia-fabricmanager"
 
@@ -250,6 +257,11 @@ def test_a_text_is_judged(command: str, case: Pasted) -> None:
 @pytest.mark.parametrize(("command", "case"), ALL)
 def test_a_text_that_was_cut_off_never_passes_with_its_fault(command: str, case: Pasted) -> None:
     assert wrongly_cut(case) == []
+
+
+@pytest.mark.parametrize(("command", "case"), ALL)
+def test_a_strange_line_within_a_text_hides_no_fault(command: str, case: Pasted) -> None:
+    assert wrongly_disturbed(case) == []
 
 
 @pytest.mark.parametrize(("command", "case"), ALL)

@@ -7,7 +7,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from pasted import Pasted, judge, wrongly_cut, wrongly_judged, wrongly_prompted
+from pasted import (
+    Pasted,
+    judge,
+    wrongly_cut,
+    wrongly_disturbed,
+    wrongly_judged,
+    wrongly_prompted,
+)
 
 RULE = f"+{'-' * 27}+{'-' * 48}+\n"
 TOP = f"{RULE}| Diagnostic                | Result{' ' * 41}|\n+{'=' * 27}+{'=' * 48}+\n"
@@ -308,6 +315,11 @@ def test_a_text_is_judged(command: str, case: Pasted) -> None:
 @pytest.mark.parametrize(("command", "case"), ALL)
 def test_a_text_that_was_cut_off_never_passes_with_its_fault(command: str, case: Pasted) -> None:
     assert wrongly_cut(case) == []
+
+
+@pytest.mark.parametrize(("command", "case"), ALL)
+def test_a_strange_line_within_a_text_hides_no_fault(command: str, case: Pasted) -> None:
+    assert wrongly_disturbed(case) == []
 
 
 @pytest.mark.parametrize(("command", "case"), ALL)

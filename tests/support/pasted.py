@@ -94,6 +94,24 @@ def wrongly_cut(case: Pasted) -> list[str]:
     return bad
 
 
+STRANGE = ("\n", "some unrelated words\n", "user@host:~$ \n")
+
+
+def wrongly_disturbed(case: Pasted) -> list[str]:
+    """Return each place where a strange line changes the judgement of a text to another than 2 or
+    3: a fault must not pass for it, nor a healthy text fail.
+    """
+    lines = case.text.splitlines(keepends=True)
+    bad = []
+    for at in range(len(lines) + 1):
+        for strange in STRANGE:
+            code = judge("".join([*lines[:at], strange, *lines[at:]])).code
+            right = code >= 20 if case.code >= 20 else code == case.code
+            if code not in (2, 3) and not right:
+                bad.append(f"{strange!r} before line {at + 1}: exit {code}")
+    return bad
+
+
 PROMPTS = (
     "[root@node01 ~]# run-it\n",
     "$ {command}\n",

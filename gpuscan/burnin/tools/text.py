@@ -18,6 +18,7 @@ GPU = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$", re.MULTILINE)
 TESTED = re.compile(r"^Tested (\d+) GPUs?:", re.MULTILINE)
 PROGRESS = re.compile(r"proc'd: (.*?)\s+errors: (.*?)\s+temps:")
 NO_CLIENT = "No clients are alive"
+GBPS_OF_MIB = 8 * 2**20 / 1e9  # perftest's MB are of 2^20 bytes
 NOT_COMPARED = "N/A"
 COLLECTIVE = re.compile(r"\b(all_reduce|\w+)_perf\b")
 DEVICE = re.compile(r"\bDevice\s+: (\S+)")
@@ -212,13 +213,15 @@ def write_bw(output: Output) -> list[BurnTest]:
     """Make the record of `ib_write_bw`: the average of its last row, in Gb/s. Raises ValueError
     without such a row.
     """
-    row = _row(output, "BW average[Gb/sec]")
+    in_megabytes = "BW average[MB/sec]" in output.stdout
+    row = _row(output, f"BW average[{'MB' if in_megabytes else 'Gb'}/sec]")
+    gbps = number(row[3]) * (GBPS_OF_MIB if in_megabytes else 1)
     return [
         record(
             output,
             _device(output),
             ended=Ending.RAN,
-            rates=(rate(output, "ib_write_gbps", [number(row[3])]),),
+            rates=(rate(output, "ib_write_gbps", [gbps]),),
         )
     ]
 

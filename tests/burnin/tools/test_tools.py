@@ -677,10 +677,12 @@ LAT_TEXT = f"""{LINE}
 
 def test_perftest() -> None:
     assert rates(made(BW, BW_TEXT)["node ib_write_bw mlx5_0"]) == [("ib_write_gbps", 393.98)]
+    megabytes = BW_TEXT.replace("Gb/sec", "MB/sec").replace("393.98", "46966.4")
+    ((_, gbps),) = rates(made(BW, megabytes)["node ib_write_bw mlx5_0"])
+    assert abs(gbps - 393.98) < 0.01
     assert rates(made(LAT, LAT_TEXT)["node ib_write_lat mlx5_0"]) == [("ib_write_latency_us", 1.08)]
     for text, code in (
         (BW_TEXT, 1),
-        (BW_TEXT.replace("Gb/sec", "MB/sec"), 0),
         (BW_TEXT.replace("141000", "0     "), 0),
         (BW_TEXT.replace(" 1048576 ", " Completion with error ", 1), 0),
         (BW_TEXT.replace("393.98", "nan"), 0),
