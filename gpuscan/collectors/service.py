@@ -65,13 +65,13 @@ def complaints(recording: Recording, sources: Sources) -> Any:
 
 
 def said(recording: Recording, key: str) -> tuple[Said, ...]:
-    """Return what tools said in all parts of an imported text."""
+    """Return what tools said in all parts of an imported text, once each."""
     made: list[Said] = []
     for reading in recording.all(key):
         rows = parsed(key, reading.value, lambda value: [_said(key, row) for row in value])
         unread = rows if reading.error is None else reading.error
         made += [Said("text", unread, unread, unread, unread)] if is_unread(unread) else rows
-    return tuple(made)
+    return tuple(dict.fromkeys(made))
 
 
 def _said(key: str, row: Any) -> Said:
