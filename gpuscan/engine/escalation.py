@@ -4,7 +4,7 @@ the next step.
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuscan import catalogue
 from gpuscan.engine.blame import Parts, find_targets
@@ -19,17 +19,33 @@ MOST_BACK_DAYS = 90.0  # no window is longer: what is older is for people to loo
 
 
 def tag_faults(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Note on each failure what distinguishes it from other faults of its check, for later runs."""
+    """Note on each failure, and on each logged fault that is history now, what distinguishes it
+    from other faults of its check, for later runs.
+    """
     checks = {one.id: one for one in case.checks}
+    past_faults = _history(case.node)
 
-    def tag(result: Result, finding: Finding) -> Finding:
-        return finding._replace(same=_same(result, finding, checks[result.check], case.node))
+    def tag(result: Result) -> Result:
+        if result.status is not Status.FAIL and result.subject not in past_faults:
+            return result
+        same = (_same(result, one, checks[result.check], case.node) for one in result.findings)
+        findings = zip(result.findings, same, strict=True)
+        return result._replace(findings=tuple(one._replace(same=text) for one, text in findings))
 
-    return tuple(_change_failures(result, tag) for result in results)
+    return tuple(tag(result) for result in results)
+
+
+def _history(node: Node) -> dict[str, Action]:
+    """Return what each incident asks for by itself, whatever the state says now, by its subject:
+    those that ask for a reset or more.
+    """
+    asked = {f"incident:{one.label}": Action(one.action) for one in read_or(node.incidents, ())}
+    return {name: one for name, one in asked.items() if one.rank >= Action.RESET_GPU.rank}
 
 
 def escalate(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Raise the action of every failure that is back after its action was carried out.
+    """Raise the action of every failure that is back after its action was carried out, and fail
+    what returns in boot after boot, though its cause was gone each time.
 
     No action is lowered.
     """
@@ -37,14 +53,63 @@ def escalate(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
     if is_unread(past):
         return results
     checks = {one.id: one for one in case.checks}
-    parts = parts_of(case.node)
-    boot_id = read_or(case.node.host.boot_id, "")
+    now = _Now(past, parts_of(case.node), read_or(case.node.host.boot_id, ""))
+    asked = _history(case.node)
 
-    def raise_action(result: Result, finding: Finding) -> Finding:
+    def raised(result: Result) -> Result:
+        one = checks[result.check]
+        if _is_history(result) and result.subject in asked:
+            return _returned(result, one, asked[result.subject], now)
         seen_s = _last_seen(result, case.node, past)
-        return _raised(result, finding, checks[result.check], past, parts, boot_id, seen_s)
+        return _change_failures(
+            result, lambda result, finding: _raised(result, finding, one, now, seen_s)
+        )
 
-    return tuple(_change_failures(result, raise_action) for result in results)
+    return tuple(raised(result) for result in results)
+
+
+def _is_history(result: Result) -> bool:
+    """Return whether a result only says that something was; what jobs excuse still asks for work."""
+    if result.status is not Status.WARN:
+        return False
+    return all(finding.action is Action.MONITOR for finding in result.findings)
+
+
+class _Now(NamedTuple):
+    """What a run knows when it looks back."""
+
+    past: Past
+    parts: Parts
+    boot_id: str
+
+
+def _returned(result: Result, one: Check, asks: Action, now: _Now) -> Result:
+    """Return a logged fault as a failure if it was there in earlier boots as well: in two, or in
+    one where the code has a window of its own.
+
+    A boot proves no power cycle, so that is the most that boots alone can ask for.
+    """
+    finding = result.findings[0]
+    ladder, window_days = _ladder(result, finding, one)
+    since_s = now.past.at_s - window_days * DAY_S
+    earlier = [f for f in now.past.faults if _is_back(f, result, finding, since_s, now.parts)]
+    boots = {fault.boot_id for fault in earlier} - {"", now.boot_id}
+    own_window = catalogue.entry(result.about.entry).window_days
+    if not now.boot_id or asks not in ladder or len(boots) < (1 if own_window else 2):
+        return result
+    action = asks
+    for _ in boots:
+        action = _next(ladder, action)
+    action = min(action, max(asks, Action.POWER_CYCLE, key=_rank), key=_rank)
+    message = (
+        f"{finding.message}; it was there in {len(boots) + 1} boots within {window_days:g} days"
+    )
+    raised = finding._replace(severity=Status.FAIL, action=action, message=message)
+    return result._replace(status=Status.FAIL, findings=(raised, *result.findings[1:]))
+
+
+def _rank(action: Action) -> int:
+    return action.rank
 
 
 def _change_failures(result: Result, change: Callable[[Result, Finding], Finding]) -> Result:
@@ -74,25 +139,16 @@ def _fact(one: Check, result: Result, node: Node, name: str) -> Any:
     return read_or(record, None)
 
 
-def _raised(
-    result: Result,
-    finding: Finding,
-    one: Check,
-    past: Past,
-    parts: Parts,
-    boot_id: str,
-    seen_s: float,
-) -> Finding:
+def _raised(result: Result, finding: Finding, one: Check, now: _Now, seen_s: float) -> Finding:
     ladder, window_days = _ladder(result, finding, one)
+    past, since_s = now.past, now.past.at_s - window_days * DAY_S
     earlier = [
-        fault
-        for fault in past.faults
-        if _is_back(fault, result, finding, past.at_s - window_days * DAY_S, parts)
+        fault for fault in past.faults if _is_back(fault, result, finding, since_s, now.parts)
     ]
     steps: list[tuple[Action, Fault | None, str]] = [
         (_next(ladder, Action(fault.action)), fault, work)
         for fault in earlier
-        if (work := _done(fault, past, boot_id, seen_s))
+        if (work := _done(fault, past, now.boot_id, seen_s))
     ]
     if not past.runs:  # what was there before is unknown: declared work counts
         declared = [tried for tried in past.tried if finding.action in WORK.get(tried.work, ())]

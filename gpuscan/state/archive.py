@@ -230,16 +230,20 @@ class Archive:
             (machine, since_s, until_s),
         )
 
-    def faults(self, machine: str, since_s: float, until_s: float) -> list[Row]:
+    def faults(
+        self, machine: str, since_s: float, until_s: float, *, history: bool = False
+    ) -> list[Row]:
         """Return a machine's newest MOST_FAULTS failures, oldest first, named as in
-        `model.Fault`.
+        `model.Fault`; with *history* also the logged faults that only warned, as their cause was
+        gone.
         """
         rows = self._query(
             'SELECT check_id AS "check", subject, serial, same, findings.action, at AS at_s,'
             " boot_id, message FROM findings JOIN runs ON run = runs.id"
-            " WHERE machine = ? AND at >= ? AND at < ? AND severity = 'fail'"
+            " WHERE machine = ? AND at >= ? AND at < ?"
+            " AND (severity = 'fail' OR (? AND severity = 'warn' AND same != ''))"
             " ORDER BY at DESC LIMIT ?",
-            (machine, since_s, until_s, MOST_FAULTS),
+            (machine, since_s, until_s, history, MOST_FAULTS),
         )
         return rows[::-1]
 

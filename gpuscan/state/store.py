@@ -294,7 +294,7 @@ def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
     return {
         "runs": archive.count_runs(owner.key, owner.at_s),
         "runs_at": runs_at,
-        "faults": archive.faults(owner.key, since_s, owner.at_s),
+        "faults": archive.faults(owner.key, since_s, owner.at_s, history=True),
         "tried": [_declared(event["text"], event["at"], runs_at) for event in tried],
         "boots": archive.boots(owner.key, since_s, owner.at_s),
         "parts": archive.parts(owner.key, owner.at_s),

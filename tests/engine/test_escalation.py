@@ -17,6 +17,7 @@ XID_79 = (
 )
 XID_119 = f"NVRM: Xid (PCI:{GPU[:-2]}): 119, pid=1, name=x, Timeout waiting for RPC from GSP0!"
 LOST = {f"nvml:*({GPU}*": {"error": ["lost", "GPU is lost", 15]}}
+XID_95 = f"NVRM: Xid (PCI:{GPU[:-2]}): 95, pid=1, name=x, Uncontained: LTC TAG (0x2,0x0)."
 UUIDS = "dir:/sys/bus/pci/devices"
 
 
@@ -190,3 +191,70 @@ def test_a_damaged_past_is_no_past(call: Call, tmp_path: Any) -> None:
     assert done.code == 3
     assert json.loads(done.out)["summary"]["verdict"] == "incomplete"
     assert BOOT in recording
+
+
+RECOVERY = f"nvml:nvmlDeviceGetFieldValues({GPU},230)"
+CLEAN = {RECOVERY: 0}
+
+
+def codes(node: Node, lines: list[str], **words: Any) -> list[int]:
+    """Return the exit code of each boot, in which the GPU logs one line and is clean again."""
+    logs = [(line,) if line else () for line in lines]
+    return [node(CLEAN, boot=boot, log=log, **words) for boot, log in enumerate(logs)]
+
+
+XID_63 = (
+    f"NVRM: Xid (PCI:{GPU[:-2]}): 63, pid=1, name=x, Row Remapper: New row marked for remapping"
+)
+XID_13 = f"NVRM: Xid (PCI:{GPU[:-2]}): 13, pid=1, name=x, Graphics Exception"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([XID_95, XID_95], [0, 0]),
+        ([XID_95, XID_95, XID_95], [0, 0, 31]),
+        ([XID_95, XID_95, XID_95, ""], [0, 0, 31, 0]),
+        ([XID_95, "", XID_95, "", XID_95], [0, 0, 0, 0, 31]),
+        ([XID_95, XID_95.replace(" 95,", " 62,"), XID_95], [0, 0, 0]),
+        ([XID_95, XID_95.replace("0000:52", "0000:1b"), XID_95], [0, 0, 0]),
+        ([XID_79, XID_79], [0, 31]),
+        ([XID_79, "", XID_79], [0, 0, 31]),
+        ([XID_63, XID_63, XID_63, XID_63], [0, 0, 0, 0]),
+        ([XID_13, XID_13, XID_13, XID_13], [0, 0, 0, 0]),
+    ],
+)
+def test_what_returns_in_boot_after_boot_climbs_though_it_is_clean_each_time(
+    node: Node, lines: list[str], expected: list[int]
+) -> None:
+    assert codes(node, lines) == expected
+
+
+def test_what_returns_beyond_its_window_is_new(node: Node) -> None:
+    assert codes(node, [XID_79, XID_79], days=8) == [0, 0]
+
+
+def test_a_new_part_has_no_past(node: Node) -> None:
+    assert codes(node, [XID_95, XID_95]) == [0, 0]
+    assert node({**CLEAN, SERIAL: "1650000000999"}, boot=2, log=(XID_95,)) == 0
+
+
+UPTIME = "file:/proc/uptime"
+KMSG = "kmsg:/dev/kmsg"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["the old line", "a new line"])
+def test_a_line_that_is_older_than_the_declared_work_is_no_return(node: Node, again: bool) -> None:
+    uptime = float(str(node.base.get(UPTIME)).split()[0])
+    ring = node.base.get(KMSG)
+
+    def logged(*seconds: float) -> dict[str, Any]:
+        lines = [f"4,{10**6 + n},{int(at * 1e6)},-;{XID_119}" for n, at in enumerate(seconds)]
+        return {KMSG: [*ring, *lines]}
+
+    assert node(logged(uptime - 9)) == 30
+    later = {UPTIME: f"{uptime + 0.25 * 86400:.2f} 0.00"}
+    stamps = (uptime - 9, uptime + 900) if again else (uptime - 9,)
+    code, report = node.judged({**logged(*stamps), **later}, "--tried", "reset")
+    told = [row["message"] for row in report["findings"] if row["check"] == "xid.faults"]
+    assert any("has not mended it" in message for message in told) is again
