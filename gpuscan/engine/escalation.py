@@ -69,7 +69,7 @@ def escalate(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
 
 
 def _is_history(result: Result) -> bool:
-    """Return whether a result only says that something was; what jobs excuse still asks for work."""
+    """Return whether a result only says that something was; what jobs excuse asks for work."""
     if result.status is not Status.WARN:
         return False
     return all(finding.action is Action.MONITOR for finding in result.findings)

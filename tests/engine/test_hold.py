@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from over_time import FAILED, PENDING, ROWS, SERIAL, Node, file_of, found
+from over_time import FAILED, GPU, PENDING, ROWS, SERIAL, Node, file_of, found
 from paths import RECORDINGS
 from program import Call
 
@@ -211,3 +211,129 @@ def test_what_a_lesser_run_finds_again_does_not_lower_the_level_that_lifts_it(no
     ):
         node.base.meta = node.base.meta._replace(level=level)
         assert node(changes, *words) == code, (level, changes)
+
+
+WIDTH = f"nvml:nvmlDeviceGetCurrPcieLinkWidth({GPU})"
+PORT = "file:/sys/class/infiniband/mlx5_3/ports/1/"
+RATE = {f"{PORT}rate": "200 Gb/sec (2X NDR)\n"}
+DOWNS = f"{PORT}counters/link_downed"
+DOWN = {f"{PORT}state": "1: DOWN\n", f"{PORT}phys_state": "2: Polling\n", DOWNS: "1\n"}
+PCI, DEV = "dir:/sys/bus/pci/devices", "dir:/dev"
+OTHER = "nvml:nvmlDeviceGetSerial(0000:1b:00.0)"
+MINUTES = 1 / 1440
+SEVEN = ("--set", "gpu.count=7")
+GONE = "gone"  # the GPU is in no slot
+MOVED = "moved"  # it is in the slot of another one
+
+
+def changed(node: Node, what: Any) -> dict[str, Any]:
+    base = node.base
+    if what == GONE:
+        left = [name for name in base.get(PCI) if name != GPU]
+        files = [name for name in base.get(DEV) if name != "nvidia7"]
+        counted = {PCI: left, DEV: files, "nvml:nvmlDeviceGetCount()": 7}
+        return {**counted, f"nvml:*({GPU}*": None, f"*{GPU}*": None}
+    if what == MOVED:
+        return {SERIAL: base.get(OTHER), OTHER: base.get(SERIAL)}
+    return dict(what)
+
+
+H = 6 / 24  # hours until the next run, in days
+Step = tuple[Any, tuple[str, ...], int, float, int]  # what differs, words, boot, days, exit code
+LIVES: dict[str, list[Step]] = {
+    "inspect: neither time nor a reset is the work": [
+        ({WIDTH: 8}, (), 0, H, 40),
+        ({}, (), 0, H, 40),
+        ({}, ("--tried", "reset"), 0, H, 40),
+        ({}, ("--tried", "reseat"), 0, H, 0),
+    ],
+    "inspect: a later boot": [({WIDTH: 8}, (), 0, H, 40), ({}, (), 1, H, 0)],
+    "inspect: work that was declared before the fault was seen again": [
+        ({WIDTH: 8}, (), 0, H, 40),
+        ({WIDTH: 8}, ("--tried", "reseat"), 0, H, 40),
+        ({}, (), 0, H, 40),
+        ({}, (), 1, H, 0),
+    ],
+    "a port that settles": [
+        (DOWN, (), 0, 5 * MINUTES, 40),
+        ({DOWNS: "1\n"}, (), 0, 6 * MINUTES, 40),
+        ({DOWNS: "1\n"}, (), 0, H, 0),
+    ],
+    "a port that goes down again": [
+        (DOWN, (), 0, H, 40),
+        ({DOWNS: "2\n"}, (), 0, 11 * MINUTES, 40),
+        ({DOWNS: "2\n"}, (), 0, H, 0),
+    ],
+    "a port that is up at half its rate": [(DOWN, (), 0, H, 40), (RATE, (), 0, H, 40)],
+    "a profile that leaves the rate open": [
+        (RATE, (), 0, MINUTES, 40),
+        (RATE, ("--set", "infiniband.rate_gbps=null"), 0, MINUTES, 40),
+    ],
+    "a profile that states another rate": [
+        (RATE, (), 0, MINUTES, 40),
+        (RATE, ("--set", "infiniband.rate_gbps=200"), 0, MINUTES, 0),
+    ],
+    "a driver's version: open, then another": [
+        ({}, ("--set", "driver.version=>=990"), 0, H, 20),
+        ({}, ("--set", "driver.version=null"), 0, H, 20),
+        ({}, ("--set", "driver.version=>=100"), 0, H, 0),
+    ],
+    "a GPU that is missing, and back after a boot": [(GONE, (), 0, H, 31), ({}, (), 1, H, 0)],
+    "a GPU that is missing, and back by itself": [
+        (GONE, (), 0, H, 31),
+        ({}, (), 0, H, 31),
+        ({}, ("--tried", "power-cycle"), 0, H, 0),
+    ],
+    "what only warns because jobs run": [
+        (PENDING, (), 0, H, 30),
+        (PENDING, ("--context", "busy"), 0, H, 30),
+        ({}, ("--context", "busy"), 0, H, 0),
+    ],
+    "a GPU that moved, and is well": [(PENDING, (), 0, H, 30), (MOVED, (), 1, H, 0)],
+    "a held GPU that is gone": [
+        (PENDING, ("--profile", "h100"), 0, H, 30),
+        (GONE, ("--profile", "h100"), 1, H, 31),
+        ({}, ("--profile", "h100"), 2, H, 0),
+    ],
+    "a held GPU that is gone and not missed, and back": [
+        (FAILED, (), 0, H, 41),
+        (GONE, SEVEN, 1, H, 0),
+        ({}, (), 2, H, 41),
+        ({SERIAL: "1650000000999"}, (), 3, H, 0),
+    ],
+    "one of two is mended": [
+        ({WIDTH: 8, **RATE}, (), 0, H, 40),
+        (RATE, (), 1, H, 40),
+        ({}, (), 2, H, 0),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_a_hold_over_time(node: Node, name: str) -> None:
+    told = [
+        node(changed(node, what), *words, boot=boot, days=days)
+        for what, words, boot, days, _ in LIVES[name]
+    ]
+    assert told == [code for *_, code in LIVES[name]]
+
+
+def test_a_hold_that_sleeps_is_told(node: Node, call: Call) -> None:
+    assert node(PENDING) == 30
+    code, report = node.judged(changed(node, GONE), *SEVEN, boot=1)
+    assert (code, report["hold"]) == (0, None)
+    assert any("not in the node" in note for note in report["notes"])
+    state = node.folder / "state"
+    (path,) = state.rglob("last.json")
+    path.rename(state / "last.json")  # as if this machine had run it
+    told = call("explain", "hold", "--state-dir", str(state)).out
+    assert "Nothing is held" in told
+    assert "held again when they are seen" in told
+    cleared = call("clear", "--reason", "the GPU was scrapped", "--state-dir", str(state))
+    assert "memory.row_remap_pending (30)" in cleared.out
+
+
+def test_a_report_says_what_it_holds_and_what_lifts_that(node: Node, call: Call) -> None:
+    file = file_of(node.recording({WIDTH: 8}, 0, ()), node.folder, "x.gz")
+    out = call("judge", file, "--state-dir", str(node.folder / "state")).out
+    assert "Held:    gpu SXM4 (pcie.link_width): after the work (a reboot, --tried reseat," in out
