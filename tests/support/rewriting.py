@@ -162,7 +162,7 @@ def lspci(revision: str) -> str:
 
 
 def ibstat(state: str, physical: str) -> str:
-    """`ibstat` of two HCAs; *state* is that of the second's port."""
+    """`ibstat` of two HCAs, or of the one whose port is not in the *state* Active."""
     hca = """\
 CA 'mlx5_{n}'
 \tCA type: MT4129
@@ -182,9 +182,8 @@ CA 'mlx5_{n}'
 \t\tPort GUID: 0xb8cef60300aabb0{n}
 \t\tLink layer: InfiniBand
 """
-    return hca.format(n=0, state="Active", physical="LinkUp") + hca.format(
-        n=1, state=state, physical=physical
-    )
+    down = hca.format(n=0, state=state, physical=physical)
+    return down if state != "Active" else down + hca.format(n=1, state=state, physical=physical)
 
 
 FABRIC_MANAGER = """\
