@@ -1,5 +1,6 @@
 """Read any file or directory as a recording, each part by the importer that knows it."""
 
+import codecs
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ from gpuscan.recording import Imported, Meta, Reading, Recording
 from gpuscan.recording.keys import IMPORTED_GPUS, UNREAD_LINES
 
 BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SAMPLE = 1 << 16  # bytes that show whether a file is text
 QUOTED = 120  # characters of a file's first line in an error message
 ELSEWHERE = (  # tables of nvidia-smi that are no Linux node's
@@ -44,9 +46,11 @@ def recognise(name: str, data: bytes) -> list[Part]:
 
     Raises RecordingError for lines of several nodes.
     """
+    if data.startswith(UTF16):
+        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
     if not data.strip() or len(BINARY.findall(data[:SAMPLE])) > len(data[:SAMPLE]) // 100:
         return []
-    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
+    text = data.decode("utf-8", "replace")
     path = files.original_path(name.replace(os.sep, "/"))
     if path:
         return [Part(files.IMPORTER.name, text, name, path)]

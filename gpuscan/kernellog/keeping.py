@@ -28,6 +28,7 @@ SUBSYSTEM = re.compile(
 )
 
 CODED = re.compile(r"NVRM: *Xid ?\((?:PCI:)?[0-9a-fA-F]{4}|nvidia-nvswitch\d*: SXid ?\(PCI:")
+TAGGED = re.compile(r"[\w.)-]\[\d+\]: .*S?Xid ?\(")  # said by a program that gives its name
 RUNTIMES = ("container", UNKNOWN)  # CRI, and JSON such as docker's
 # A program's tag, or an opening quote; one that begins the line may be of a list of JSON strings.
 SAID = re.compile(r"[\w.)-]\[\d+\]: |\S.*[\"'`\\\u201c\u2018]")
@@ -138,11 +139,12 @@ class LineSelector:
     def _note_unread(self, record: Record, own: list[Row]) -> None:
         """Note a line that names a code and is no event: a program's quotation, or not understood.
 
-        A log in which programs quote the kernel is understood, though none of it is the kernel's;
-        but what a container printed may be the kernel's log itself.
+        A log in which programs quote the kernel is understood, though none of it is the kernel's.
+        What a container printed, or a tool put into quotes, may be the kernel's log itself.
         """
         if is_quotation(record):
-            self.kernel = self.kernel or record.transport not in RUNTIMES
+            by_program = not record.kernel and record.transport not in RUNTIMES
+            self.kernel = self.kernel or by_program or bool(TAGGED.search(record.message))
         elif len(self.unread) < MOST_ALIKE:
             self.unread += own[:1]
 

@@ -548,6 +548,14 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         open_recording(str(file))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_text_of_windows_is_decoded(encoding: str, tmp_path: Path) -> None:
+    words, code, _ = CASES["table, uncorrected"]
+    file = tmp_path / "table.txt"
+    file.write_bytes(words.encode(encoding))
+    assert report(file).exit_code == code
+
+
 def test_recordings_are_still_recordings(tmp_path: Path) -> None:
     file = tmp_path / "again.json"
     save(open_recording("demo"), str(file))

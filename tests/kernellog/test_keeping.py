@@ -86,3 +86,9 @@ def test_a_container_may_have_printed_the_log_itself(user: str) -> None:
 @pytest.mark.parametrize("user", ["a program", "a program's JSON", "a program in the journal"])
 def test_a_log_in_which_a_program_quotes_is_understood(user: str) -> None:
     assert value(USERS[user](XID))["kernel"] is True
+
+
+def test_a_quoted_line_may_be_an_export_of_the_log() -> None:
+    """Of a tool that writes CSV, for example: nothing in it was understood."""
+    read = value(f'"2025-03-05","node01","Mar 05 10:00:13 node01 kernel: {XID}"')
+    assert read["kernel"] is False
