@@ -107,7 +107,18 @@ def test_version_match(node: Node) -> None:
 
 @check(action=Action.FIX_CONFIG, needs="driver.loaded", aliases=["driver.version_is_expected"])
 def test_version(node: Node, profile: Profile) -> None:
-    """The driver version is one that the profile allows."""
+    """The driver version is one that the profile allows.
+
+    One that the profile only recommends warns: that limit has no public source.
+    """
+    floor = profile.driver.get("recommended")
+    if floor and profile.driver.get("version") is None:
+        version = node.driver.module_version
+        if not satisfies(version, floor):
+            warn(
+                f"driver {version} is not {floor}, as recommended", observed=version, expected=floor
+            )
+        return
     version, allowed = node.driver.module_version, profile.driver.version
     if not satisfies(version, allowed):
         fail(

@@ -1,8 +1,10 @@
 """The NVLink fabric: every GPU has registered with it and is healthy in it."""
 
-from gpuscan import Action, Gpu, Node, Profile, check, fail, read
+from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
 UNSUPPORTED, COMPLETED = 0, 3
+YES, NO = 1, 2  # each question of the health mask
+UNHEALTHY, LIMITED = 2, 3  # the health summary
 WAITING = (1, 2)  # not started, in progress
 STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 MISCONFIGURATIONS = {  # NVML's codes for an incorrect configuration, and what fixes each
@@ -42,7 +44,8 @@ def test_manager(node: Node) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs=("driver.gpu_access", "fabric.manager"),
+    needs="driver.gpu_access",
+    voided_by="fabric.manager",
     source="NVML fabric info; CUDA returns error 802 until registration has completed successfully",
     aliases=["fabric.registration_is_completed"],
 )
@@ -85,15 +88,12 @@ def test_registration(gpu: Gpu, profile: Profile) -> None:
 def test_health(gpu: Gpu) -> None:
     """The fabric reports no fault in bandwidth, routes or configuration."""
     health = gpu.fabric
-    asked = (
+    for symptom, answer in (
         ("bandwidth is degraded", health.degraded_bandwidth),
         ("a route is unhealthy", health.route_unhealthy),
-    )
-    for symptom, answer in (
-        *asked,
         ("recovery from an access timeout is in progress", health.access_timeout),
     ):
-        if answer == 1:
+        if answer == YES:
             fail(f"the fabric reports that {symptom}", observed=symptom)
     if health.misconfigured > 1:
         unknown = (
@@ -106,3 +106,72 @@ def test_health(gpu: Gpu) -> None:
             action=action,
             observed=health.misconfigured,
         )
+    if health.route_recovery == YES:
+        warn(
+            "the fabric recovers a route: if that does not end, reset the GPU",
+            action=Action.MONITOR,
+            observed="route recovery",
+        )
+
+
+@check(
+    action=Action.RESET_GPU,
+    needs=("driver.gpu_access", "fabric.registration", "fabric.health"),
+    source="NVML fabric health summary (R580)",
+    impact="performance",
+)
+def test_summary(gpu: Gpu) -> None:
+    """The fabric's summary calls the GPU healthy."""
+    summary = gpu.fabric.summary
+    if summary == UNHEALTHY:
+        fail("the fabric calls the GPU unhealthy", observed=summary)
+    elif summary == LIMITED:
+        warn("the fabric's capacity is limited", action=Action.MONITOR, observed=summary)
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "fabric.registration"),
+    source="NVML fabric info: NVLink reaches from GPU to GPU within one cluster UUID and clique",
+)
+def test_domain(node: Node) -> None:
+    """All GPUs of the node are in one NVLink domain: one cluster UUID, one clique.
+
+    A GPU without a cluster beside GPUs that have one is not in their domain.
+    """
+    domains = [
+        (gpu, (fabric.cluster, fabric.clique))
+        for gpu, fabric in read(node.gpus, "fabric")
+        if fabric.state == COMPLETED
+    ]
+    named = [domain for _, domain in domains if domain[0].strip("0-")]
+    known = named or [domain for _, domain in domains]
+    common = max(known, key=known.count, default=None)
+    apart = [(gpu, domain) for gpu, domain in domains if domain != common]
+    if apart and common:
+        which = ", ".join(f"{gpu.label} {cluster}/{clique}" for gpu, (cluster, clique) in apart)
+        fail(
+            f"in another NVLink domain than the other GPUs ({common[0]}/{common[1]}): {which}",
+            culprits=[gpu for gpu, _ in apart],
+        )
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "fabric.registration", "fabric.health"),
+    source="NVML fabric health mask, bits 13:12: whether a partition is assigned",
+)
+def test_partition(node: Node, profile: Profile) -> None:
+    """Every GPU has a partition of the NVLink fabric.
+
+    It is wanted where the profile expects a fabric, or where another GPU of the node has one.
+    """
+    answers = [(gpu, fabric.partition) for gpu, fabric in read(node.gpus, "fabric")]
+    without = [gpu for gpu, answer in answers if answer == NO]
+    wanted = profile.gpu.get("fabric") or any(answer == YES for _, answer in answers)
+    if without and wanted:
+        which = ", ".join(gpu.label for gpu in without)
+        fail(f"no partition of the NVLink fabric is assigned to {which}", culprits=without)
+    elif without:
+        which = ", ".join(gpu.label for gpu in without)
+        warn(f"no partition of the NVLink fabric is assigned to {which}", culprits=without)

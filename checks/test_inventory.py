@@ -1,6 +1,7 @@
 """Inventory: the expected GPUs are in the node, and PCI, /dev and NVML agree on them."""
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd_siblings, read, warn
+from gpuscan.profile.values import in_words, options
 
 
 @check(
@@ -82,13 +83,19 @@ def test_gpu_model(gpu: Gpu, profile: Profile) -> None:
     aliases=["inventory.card_name"],
 )
 def test_gpu_name(gpu: Gpu, profile: Profile) -> None:
-    """The GPU's name is exactly the one the profile expects.
+    """The GPU's name is exactly one that the profile expects.
 
-    A partial match would not do: "GH200" contains "H200".
+    A partial match would not do: "GH200" contains "H200". Drivers before R465 leave out "NVIDIA".
     """
-    if gpu.name != profile.gpu.name:
-        message = f"the GPU's name is '{gpu.name}', the profile expects '{profile.gpu.name}'"
+    names = options(profile.gpu.name)
+    if _bare(gpu.name) not in map(_bare, names):
+        told = "' or '".join(names)
+        message = f"the GPU's name is '{gpu.name}', the profile expects '{told}'"
         fail(message, observed=gpu.name, expected=profile.gpu.name)
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("NVIDIA ")
 
 
 @check(
@@ -104,9 +111,9 @@ def test_memory_size(gpu: Gpu, profile: Profile) -> None:
     costs far more.
     """
     size, expected = gpu.memory_mib, profile.gpu.memory_mib
-    if not 0.99 * expected <= size <= 1.01 * expected:
+    if not any(0.99 * one <= size <= 1.01 * one for one in options(expected)):
         fail(
-            f"the GPU has {size} MiB of memory, the profile expects {expected} MiB",
+            f"the GPU has {size} MiB of memory, the profile expects {in_words(expected)} MiB",
             observed=size,
             expected=expected,
         )

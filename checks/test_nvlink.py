@@ -2,7 +2,8 @@
 
 import re
 
-from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
+from gpuscan import Action, Gpu, Node, Profile, check, exceeds, fail, per_minute, read, warn
+from gpuscan.profile.values import options
 
 SXM_LINKS = (  # NVIDIA's data sheets
     (r"Tesla P100-SXM2-\d+GB", 4),
@@ -22,13 +23,26 @@ SOURCE = "DCGM: triage a link that is down: reset the GPU first, then inspect th
     aliases=["nvlink.every_link_is_up"],
 )
 def test_links(gpu: Gpu, profile: Profile) -> None:
-    """As many NVLinks are up as the profile expects."""
+    """As many NVLinks are up as the profile expects.
+
+    A GPU in MIG mode may have none: before Hopper the mode switches them off.
+    """
     expected = profile.gpu.nvlinks
-    down = [link.number for link, active in read(gpu.nvlinks, "active") if not active]
+    down = {link.number for link, active in read(gpu.nvlinks, "active") if not active}
     up = len(gpu.nvlinks) - len(down)  # an unread link counts as up, and the result is unknown
-    if up < expected:
-        which = f" (down: {', '.join(map(str, down))})" if down else ""
-        fail(f"{up} of {expected} NVLinks are up{which}", observed=up, expected=expected)
+    most = max(options(expected))
+    if up >= most or up in options(expected) or (not up and _in_mig_mode(gpu)):
+        return
+    which = f" (down: {', '.join(map(str, sorted(down)))})" if down else ""
+    fail(
+        f"{up} of {most} NVLinks are up{which}",
+        observed=up,
+        expected=expected,
+    )
+
+
+def _in_mig_mode(gpu: Gpu) -> bool:
+    return any(on for _, on in read([gpu], "mig_mode.current"))
 
 
 @check(
@@ -39,26 +53,59 @@ def test_links(gpu: Gpu, profile: Profile) -> None:
     aliases=["nvlink.as_many_as_its_siblings"],
 )
 def test_links_match(node: Node) -> None:
-    """Every GPU has as many NVLinks up as its siblings.
+    """Every GPU has as many NVLinks up as its siblings: the GPUs of its model.
 
-    A link that is down on all GPUs alike is taken as one this product does not have. A text that
-    shows a GPU without its siblings is judged by the links of its SXM module; a module in a guest
-    may have none up.
+    A card may have no bridge: then all its links are down. A bridge of which some links are up has
+    a fault. On a board of modules, a link that is down on all of them alike may lead to a module
+    that this machine does not have. A GPU in MIG mode may have no link up. A text that shows a GPU
+    without its siblings is judged by the links of its SXM module; a module in a guest may have none
+    up.
     """
-    up = [(gpu, sum(link.active for link in links)) for gpu, links in read(node.gpus, "nvlinks")]
-    most = max((number for _, number in up), default=0)
-    fewer = [(gpu, number) for gpu, number in up if number < most]
+    siblings: dict[str, list[tuple[Gpu, int]]] = {}
+    for gpu, links in read(node.gpus, "nvlinks"):
+        up = sum(link.active for link in links)
+        siblings.setdefault(gpu.name, []).append((gpu, up))
+    fewer = [
+        (gpu, up, most)
+        for group in siblings.values()
+        for most in (max(up for _, up in group),)
+        for gpu, up in group
+        if _lacks_links(gpu, up, most)
+    ]
     if fewer:
-        which = ", ".join(f"{gpu.label} {number}" for gpu, number in fewer)
-        fail(
-            f"fewer NVLinks are up than on the other GPUs ({most}): {which}",
-            culprits=[gpu for gpu, _ in fewer],
-        )
-    elif most and node.imported and most < (fitted := _fitted([gpu for gpu, _ in up])):
-        fail(
-            f"{most} NVLinks are up, and the SXM module has {fitted}",
-            culprits=[gpu for gpu, _ in up],
-        )
+        which = ", ".join(f"{gpu.label} {up} of {most}" for gpu, up, most in fewer)
+        fail(f"not all NVLinks are up: {which}", culprits=[gpu for gpu, _, _ in fewer])
+    for group in siblings.values():
+        _judge_board(node, [gpu for gpu, _ in group], max(up for _, up in group))
+
+
+# on a board with NVLinks to every other GPU; other cards have bridges, or none
+MODULE = re.compile(r"SXM|PG50|HBM3|\b(?:H20|H200|H800|B[123]00|GB[123]00)\b(?! NVL)")
+
+
+def _is_module(gpu: Gpu) -> bool:
+    return MODULE.search(gpu.name) is not None and "PCIe" not in gpu.name
+
+
+def _lacks_links(gpu: Gpu, up: int, most: int) -> bool:
+    """Return whether a GPU has too few links up, of the *most* that any of its siblings has."""
+    if not up:
+        return most > 0 and _is_module(gpu) and not _in_mig_mode(gpu)
+    return up < most or (up < len(gpu.nvlinks) and not _is_module(gpu))
+
+
+def _judge_board(node: Node, gpus: list[Gpu], most: int) -> None:
+    """Warn where no module of several has all its links up; fail in a text that shows one of them.
+
+    A single module in a guest may have none.
+    """
+    if not all(_is_module(gpu) for gpu in gpus):
+        return
+    if most and node.imported and most < (fitted := _fitted(gpus)):
+        fail(f"{most} NVLinks are up, and the SXM module has {fitted}", culprits=gpus)
+    links = max(len(gpu.nvlinks) for gpu in gpus)
+    if len(gpus) > 1 and most < links and not any(_in_mig_mode(gpu) for gpu in gpus):
+        warn(f"on all GPUs alike at most {most} of {links} NVLinks are up", observed=most)
 
 
 def _fitted(gpus: list[Gpu]) -> int:
@@ -94,7 +141,36 @@ def test_link_rate(gpu: Gpu, profile: Profile) -> None:
         )
 
 
-MANY_CRC = 100
+@check(
+    action=Action.RESET_GPU,
+    needs=("driver.gpu_access", "nvlink.links", "nvlink.link_rate"),
+    source=SOURCE,
+    impact="performance",
+)
+def test_link_rate_match(node: Node) -> None:
+    """All NVLinks of the GPUs of one model run at one rate."""
+    siblings: dict[str, list[tuple[Gpu, int, int]]] = {}
+    for gpu, links in read(node.gpus, "nvlinks"):
+        for link in links:
+            if link.active:
+                one = (gpu, link.number, link.rate_mb_s)
+                siblings.setdefault(gpu.name, []).append(one)
+    slow = [
+        (gpu, number, rate)
+        for group in siblings.values()
+        for fastest in (max(rate for _, _, rate in group),)
+        for gpu, number, rate in group
+        if rate < ALIKE * fastest
+    ]
+    if slow:
+        which = ", ".join(f"{gpu.label} link {number} at {rate}" for gpu, number, rate in slow)
+        culprits = list({gpu.label: gpu for gpu, _, _ in slow}.values())
+        fail(f"NVLinks are slower than the others (MB/s): {which}", culprits=culprits)
+
+
+ALIKE = 0.9  # of the fastest: drivers round rates differently, and a slow link has half or less
+MOST_CRC = 99  # a second
+MOST_BIT_ERRORS = 1e-12
 
 
 @check(
@@ -109,20 +185,60 @@ def test_link_errors(gpu: Gpu) -> None:
 
     Totals count from when the link was last started and are history.
     """
-    grown = [
-        (link.number, link.crc_errors.growth, link.replays.growth + link.recoveries.growth)
-        for link in gpu.nvlinks
-    ]
-    worst = [number for number, crc, _ in grown if crc >= MANY_CRC]
-    some = [number for number, crc, other in grown if crc > 0 or other > 0]
+    crc = [(link.number, link.crc_errors) for link in gpu.nvlinks]
+    grown = [(number, errors.growth, errors.seconds) for number, errors in crc]
+    others = {link.number: link.replays.growth + link.recoveries.growth for link in gpu.nvlinks}
+    worst = [one for one in grown if exceeds(one[1], one[2], MOST_CRC, 1)]
+    some = [number for number, errors, _ in grown if errors > 0 or others[number] > 0]
     if worst:
-        which = ", ".join(map(str, worst))
+        which = ", ".join(f"link {n}: {per_minute(errors, took)}" for n, errors, took in worst)
         fail(
-            f"{MANY_CRC} or more NVLink CRC errors during the scan (links: {which})",
-            observed=worst,
+            f"100 or more NVLink CRC errors a second ({which})",
+            observed=[number for number, _, _ in worst],
         )
     elif some:
         warn(
             f"NVLink errors during the scan (links: {', '.join(map(str, some))})",
             observed=some,
         )
+
+
+@check(
+    action=Action.INSPECT,
+    needs="driver.gpu_access",
+    source="DCGM: an effective bit error rate above 1e-12 fails",
+    impact="performance",
+)
+def test_bit_errors(gpu: Gpu) -> None:
+    """The effective bit error rate of every NVLink is at most 1e-12 (NVLink 5)."""
+    worst = [
+        (link.number, link.bit_error_rate)
+        for link in gpu.nvlinks
+        if link.bit_error_rate > MOST_BIT_ERRORS
+    ]
+    if worst:
+        which = ", ".join(f"link {number}: {rate:g}" for number, rate in worst)
+        fail(f"NVLinks have too many bit errors ({which})", observed=dict(worst))
+
+
+@check(
+    action=Action.INSPECT,
+    needs="driver.gpu_access",
+    source="DCGM: NVLink 5 counters; local link integrity errors and failed recoveries",
+    impact="performance",
+)
+def test_link_integrity(gpu: Gpu) -> None:
+    """No NVLink lost its integrity during the scan, or failed to recover (NVLink 5)."""
+    links = gpu.nvlinks
+    broken = [
+        link.number
+        for link in links
+        if link.integrity_errors.growth + link.failed_recoveries.growth
+    ]
+    received = [link.number for link in links if link.receive_errors.growth]
+    if broken:
+        which = ", ".join(map(str, broken))
+        fail(f"NVLinks lost their integrity during the scan (links: {which})", observed=broken)
+    elif received:
+        which = ", ".join(map(str, received))
+        warn(f"NVLinks received errors during the scan (links: {which})", observed=received)

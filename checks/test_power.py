@@ -1,6 +1,7 @@
 """Power: the power limit is right, and nothing throttles the GPU."""
 
-from gpuscan import Action, Gpu, Profile, check, fail, warn
+from gpuscan import Action, Gpu, Profile, check, fail, read, warn
+from gpuscan.profile.values import in_words, options
 
 
 @check(
@@ -10,14 +11,18 @@ from gpuscan import Action, Gpu, Profile, check, fail, warn
     aliases=["power.limit_is_expected"],
 )
 def test_limit(gpu: Gpu, profile: Profile) -> None:
-    """The power limit is the one the profile expects."""
+    """The power limit is the one the profile expects.
+
+    Boards of one model are sold with several limits: one that nobody has changed only warns.
+    """
     limit, expected = gpu.power.limit_w, profile.gpu.power_limit_w
-    if limit != expected:
-        fail(
-            f"the power limit is {limit:g} W, the profile expects {expected:g} W",
-            observed=limit,
-            expected=expected,
-        )
+    if limit in options(expected):
+        return
+    message = f"the power limit is {limit:g} W, the profile expects {in_words(expected)} W"
+    if any(limit == default for _, default in read([gpu], "power.default_limit_w")):
+        warn(f"{message}: it is this board's default", observed=limit, expected=expected)
+    else:
+        fail(message, observed=limit, expected=expected)
 
 
 @check(
@@ -57,3 +62,19 @@ def test_throttle_time(gpu: Gpu) -> None:
     causes = [f"{why} ({ns / 1e6:.0f} ms)" for why, ns in grown.items() if ns > 0]
     if causes:
         warn(f"throttled during the scan by {', '.join(causes)}", observed=causes)
+
+
+@check(
+    action=Action.INVESTIGATE,
+    needs="driver.gpu_access",
+    source="NVML power usage and limit; the driver holds the draw at the limit, but for a moment",
+    impact="performance",
+)
+def test_usage(gpu: Gpu) -> None:
+    """The GPU draws about as much power as its limit allows, or less."""
+    usage, limit = gpu.power.usage_w, gpu.power.limit_w
+    if usage > MOST_OVER * limit:
+        warn(f"the GPU draws {usage:g} W, its limit is {limit:g} W", observed=usage, expected=limit)
+
+
+MOST_OVER = 1.25  # our estimate, which only warns

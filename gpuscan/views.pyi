@@ -129,7 +129,6 @@ class Counter:
     total: int
     growth: int
     seconds: float
-    per_s: float
 
 class Disk:
     label: str

@@ -195,7 +195,7 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[
         gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in gpus
     ]
     for gpu in named:
-        _add_sources(gpu, sources)
+        _add_sources(recording, gpu, sources)
     return tuple(named)
 
 
@@ -388,7 +388,7 @@ def _minor(value: Any) -> int:
     return count(line.split(":")[1].strip())
 
 
-def _add_sources(gpu: Gpu, sources: Sources) -> None:
+def _add_sources(recording: Recording, gpu: Gpu, sources: Sources) -> None:
     """Add the reading keys behind each fact of a GPU."""
     path, address = f"gpus[{gpu.label}]", gpu.address
     uevent = f"file:{PCI}/{address}/uevent"
@@ -397,4 +397,6 @@ def _add_sources(gpu: Gpu, sources: Sources) -> None:
     sources[f"{path}.access"] = (INIT, handle(address))
     bus.book(path, address, sources)
     sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)
-    sources.update({f"{path}.{fact}": keys for fact, keys in gpu_facts.sources(address).items()})
+    sources.update(
+        {f"{path}.{fact}": keys for fact, keys in gpu_facts.sources(recording, address).items()}
+    )

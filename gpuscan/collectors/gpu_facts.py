@@ -72,6 +72,11 @@ class Query(NamedTuple):
         """Return the keys of the call and of its older ones."""
         return self.key(address), *(older.key(address) for older in self.older)
 
+    def asked(self, recording: Recording, address: str) -> tuple[str, ...]:
+        """Return the call's key, and those of the older ones that were asked."""
+        key, *older = self.keys(address)
+        return key, *(one for one in older if one in recording)
+
     def fact_of(self, recording: Recording, address: str) -> Any:
         """Return the fact for one GPU, or Unread."""
         return self.answer(recording, address)[0]
@@ -340,17 +345,17 @@ def facts(recording: Recording, address: str) -> dict[str, Any]:
     return values
 
 
-def sources(address: str) -> dict[str, tuple[str, ...]]:
+def sources(recording: Recording, address: str) -> dict[str, tuple[str, ...]]:
     """Return the reading keys behind each fact of one GPU, by the fact's path within it."""
-    keys: dict[str, tuple[str, ...]] = {
-        ask.fact: ask.keys(address) for ask in (*OWN, *OFFERED, CLOCKS, LINK_COUNT)
-    }
+    keys = {ask.fact: ask.asked(recording, address) for ask in (*OWN, *OFFERED, CLOCKS, LINK_COUNT)}
     keys |= {
-        f"{group.fact}.{ask.fact}": ask.keys(address) for group in GROUPS for ask in group.asks
+        f"{group.fact}.{ask.fact}": ask.asked(recording, address)
+        for group in GROUPS
+        for ask in group.asks
     }
     for number in range(LINKS):
         for ask in (*LINK_ASKS[number], *LINK5_ASKS[number]):
-            keys[f"nvlinks[{number}].{ask.fact}"] = ask.keys(address)
+            keys[f"nvlinks[{number}].{ask.fact}"] = ask.asked(recording, address)
     return keys
 
 

@@ -1,8 +1,7 @@
 """How a fact is made of a reading: parsed, or `Unread` with the reason."""
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 from gpuscan.model import Counter, Fact, Unread, is_unread
@@ -61,14 +60,11 @@ def counter(
     earlier = samples(recording, key, parse)[:-1]
     if not earlier:
         once = Unread(key, "not-recorded", "read once: no growth can be seen")
-        return Counter(newest, once, 0.0, once)
-    totals = [*(sample for sample in earlier if not is_unread(sample)), newest]
+        return Counter(newest, once)
     for sample in earlier:
         if is_unread(sample):
-            return Counter(newest, sample, 0.0, sample)
-    times_s = [reading.at_s for reading in recording.all(key)]
-    seconds = seconds_between(recording, key)
-    return Counter(newest, growth(totals[0], newest), seconds, _rate(key, totals, times_s))
+            return Counter(newest, sample)
+    return Counter(newest, growth(earlier[0], newest), seconds_between(recording, key))
 
 
 def samples(recording: Recording, key: str, parse: Callable[[Any], Any]) -> list[Any]:
@@ -83,18 +79,6 @@ def seconds_between(recording: Recording, key: str) -> float:
     """Return the seconds between the first and the last reading of *key*, 0 if not known."""
     times_s = [reading.at_s for reading in recording.all(key)]
     return max(times_s[-1] - times_s[0], 0.0) if len(times_s) > 1 else 0.0
-
-
-def _rate(key: str, totals: Sequence[int], times_s: Sequence[float]) -> Fact[float]:
-    """Return the steepest growth a second between two readings in a row."""
-    steps = [
-        (growth(*total), later - earlier)
-        for total, (earlier, later) in zip(pairwise(totals), pairwise(times_s), strict=True)
-    ]
-    grown = [step for step in steps if step[0]]
-    if any(seconds <= 0 for _, seconds in grown):
-        return Unread(key, "not-recorded", "the time between its readings is not known")
-    return max((more / seconds for more, seconds in grown), default=0.0)
 
 
 def driver_branch(recording: Recording) -> int:

@@ -7,7 +7,9 @@ them, or of a vGPU, which is a part of a GPU under the device id of the whole.
 
 from gpuscan.model import Gpu, Node, is_unread, read_or
 from gpuscan.profile import Profile
+from gpuscan.profile.capabilities import required_facts
 from gpuscan.profile.keys import default_data
+from gpuscan.profile.values import options
 
 VGPU = "vgpu"
 # what a profile says beside its GPUs
@@ -44,10 +46,22 @@ def fit_to_node(profile: Profile, node: Node) -> Profile:
     return profile._replace(data={**own, **opened})
 
 
+def require_facts(profile: Profile, node: Node) -> Profile:
+    """Return the profile with the facts that it requires of this node as its capabilities."""
+    version = read_or(node.driver.library_version, read_or(node.driver.module_version, ""))
+    branch = version.partition(".")[0]
+    facts = required_facts(
+        profile.data,
+        int(branch) if branch.isdecimal() else 0,
+        virtual=read_or(node.host.virtual, False),
+    )
+    return profile._replace(data={**profile.data, "capabilities": facts})
+
+
 def names_gpu(profile: Profile, gpu: Gpu) -> bool:
     """Return whether a profile leaves the GPU's name open, or gives the one that it has."""
     name = profile.data["gpu"]["name"]
-    return name is None or is_unread(gpu.name) or bool(name == gpu.name)
+    return name is None or is_unread(gpu.name) or gpu.name in options(name)
 
 
 def _without_gpu(profile: Profile, device_id: str | None = None) -> Profile:

@@ -13,7 +13,7 @@ from gpuscan.engine.case import Case, with_current_ids
 from gpuscan.engine.escalation import escalate, tag_faults
 from gpuscan.engine.examine import run_checks
 from gpuscan.engine.explain import explain_echoes
-from gpuscan.engine.fitting import fit_to_node
+from gpuscan.engine.fitting import fit_to_node, require_facts
 from gpuscan.engine.hold import apply_holds, asleep_notes, hold_after
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.report import Report
@@ -42,7 +42,8 @@ STAGES: tuple[Stage, ...] = (
 def judge(case: Case) -> Report:
     """Return the report on one node; pure: the same case gives the same report."""
     case = with_current_ids(case)
-    case = case._replace(profile=fit_to_node(case.profile, case.node))
+    profile = require_facts(fit_to_node(case.profile, case.node), case.node)
+    case = case._replace(profile=profile)
     with redirect_stdout(sys.stderr):  # standard output is the report's: checks may print
         results = run_checks(case)
     for stage in STAGES:

@@ -14,13 +14,12 @@ class Mode(NamedTuple):
 
 class Counter(NamedTuple):
     """A counter read twice within the scan: its total, its growth between the first reading and
-    the last, the seconds between them, and the steepest growth a second on the way.
+    the last, and the seconds between them.
     """
 
     total: int
     growth: Fact[int]
     seconds: float = 0.0
-    per_s: Fact[float] = 0.0
 
 
 class EccErrors(NamedTuple):

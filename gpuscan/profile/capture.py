@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuscan import __version__
 from gpuscan.errors import UsageError
-from gpuscan.model import Counter, Fact, Gpu, Node, Port, is_unread, read_or
+from gpuscan.model import Counter, Fabric, Fact, Gpu, Node, NvLink, Port, is_unread, read_or
 from gpuscan.model.gpu import capability_names
 from gpuscan.profile.keys import annotated, load_schema
 from gpuscan.profile.listing import render_yaml
@@ -187,9 +187,13 @@ def _is_given(gpu: Gpu, name: str) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a fact was read with all that is in it; of a counter only the total counts."""
+    """Return whether a fact was read with all of it that was asked for; of a counter only the total
+    counts.
+    """
     if value is None or is_unread(value):
         return False
+    if isinstance(value, Fabric | NvLink):  # what only some generations have was not asked for
+        value = tuple(one for one in value if not is_unread(one) or one.kind != "not-recorded")
     if isinstance(value, Counter):
         return not is_unread(value.total)
     return not isinstance(value, tuple) or all(_is_whole(item) for item in value)

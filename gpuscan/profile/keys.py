@@ -23,7 +23,13 @@ def load_schema() -> dict[str, Any]:
     It is shared, so do not change it.
     """
     schema: dict[str, Any] = json.loads(schema_text("profile"))
-    schema["properties"]["capabilities"]["items"] = {"enum": list(capability_names())}
+    facts = {"enum": list(capability_names())}
+    condition = {"type": "string", "pattern": "^(R[0-9]{3,4}|bare-metal)$"}
+    schema["properties"]["capabilities"]["items"] = {
+        "if": {"type": "object"},
+        "then": {"propertyNames": facts, "additionalProperties": condition, "maxProperties": 1},
+        "else": facts,
+    }
     return schema
 
 

@@ -10,6 +10,7 @@ from gpuscan.profile import names, yamlfile
 from gpuscan.profile.loading import BASE, Profile, load, load_family, parse
 from gpuscan.profile.network import fit_network
 from gpuscan.profile.site import load_site_config
+from gpuscan.profile.values import options
 
 GPUS_FIT, MACHINE_FITS = 1, 2
 
@@ -41,7 +42,7 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     best = sorted(name for name in scores if scores[name] == score) if score else []
     if len(best) == 1:
         chosen = load(best[0], settings)._replace(vouches=score == MACHINE_FITS)
-        if not traits.vgpus <= {chosen.data["gpu"]["name"]}:
+        if not traits.vgpus <= set(options(chosen.data["gpu"]["name"])):
             vgpus = ", ".join(sorted(traits.vgpus))
             return _default(settings), f"no profile matches this machine: {vgpus} is a vGPU"
         chosen, left_out = fit_network(chosen, node, settings)

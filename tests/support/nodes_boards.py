@@ -41,7 +41,8 @@ LINK_ERRORS = frozenset(
 LIMITS = frozenset(
     {"TemperatureThreshold"}
 )  # NVML: no longer the way to ask on Ada and newer, "may be removed"; gone here
-HOPPER = RETIRED
+NVLINK5 = frozenset({"208", "211", "214", "220"})  # in their place from Blackwell on
+HOPPER = RETIRED | NVLINK5
 BLACKWELL = RETIRED | LINK_ERRORS | LIMITS
 # NVML's fabric health mask: two bits a question, 2 is "no"; from bit 8 the configuration, 1 is "no
 # mistake".
@@ -89,7 +90,7 @@ A100_80GB = Board(
     banks=640,  # NVIDIA GPU memory error management guide
     # An A100 does not register with the fabric: `Fabric State: N/A` beside a running Fabric Manager
     # (bottlerocket, PR 3873).
-    lacks=RETIRED | LINK_ERRORS | {"GpuFabricInfoV"},
+    lacks=RETIRED | LINK_ERRORS | NVLINK5 | {"GpuFabricInfoV"},
 )
 A100_40GB = A100_80GB._replace(
     name="NVIDIA A100-SXM4-40GB",  # the name list: 20b0
@@ -146,6 +147,7 @@ T4 = Board(
             "ModuleId", "MigMode", "SramEccErrorStatus", "RemappedRows", "RowRemapperHistogram", "UnrepairableMemoryFlag_v1",
             "RepairStatus", "GpuFabricInfoV", "82", "91", "161", "162", "163", "164", "165",
         }
+        | NVLINK5
     ),
 )  # fmt: skip
 

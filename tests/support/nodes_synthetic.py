@@ -534,7 +534,7 @@ def _fabric(site: Site) -> dict[str, Any]:
         "cliqueId": clique,
         "state": 3,
         "healthMask": site.board.health_mask,
-    }
+    } | ({"healthSummary": 1} if site.arm else {})
 
 
 def _fields(number: int) -> Answers:
@@ -563,6 +563,7 @@ def _links(number: int, site: Site) -> list[tuple[str, int, int]]:
             ("162", link, 0),
         ]
         rows.append(("163", link, 2 if link == 5 else 0))
+        rows += [("208", link, 0), ("211", link, 0), ("214", link, 0), ("220", link, 0xFFF)]
     return rows
 
 
