@@ -21,27 +21,20 @@ def test_host_faults(incident: Incident, profile: Profile) -> None:
     What healthy fleets log every day (corrected errors, a job that exceeded its own memory limit)
     only warns.
     """
-    action = Action(incident.action)
-    if action is Action.NONE:
+    asks = Action(incident.asks)
+    if asks is Action.NONE:
         return
-    message = sentence(incident)
     details: dict[str, Any] = {
         "observed": incident.entry,
         "urgency": incident.urgency,
         "impact": incident.impact,
     }
     if _is_unwanted(incident, profile):
-        warn(f"{message}; the profile wants no GPUDirect RDMA", action=Action.MONITOR, **details)
-    elif action in WARN_ONLY:
-        warn(message, action=action, **details)
-    elif incident.ended:
-        warn(
-            f"{message}; history, followed by {incident.ended}",
-            action=Action.MONITOR,
-            **details,
-        )
-    else:
-        fail(message, action=action, **details)
+        message = f"{sentence(incident)}; the profile wants no GPUDirect RDMA"
+        warn(message, action=Action.MONITOR, **details)
+        return
+    say = warn if asks in WARN_ONLY else fail
+    say(sentence(incident), action=asks, **details)
 
 
 def _is_unwanted(incident: Incident, profile: Profile) -> bool:

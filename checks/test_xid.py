@@ -29,55 +29,22 @@ def test_faults(incident: Incident) -> None:
     """The driver logged no Xid or SXid in this boot that needs action.
 
     The present state decides where it can be read. If the driver maps a code to a recovery action
-    and requests none now, the event is history; if it does not map the code, the event counts until
-    a later reset or boot. Application faults only warn. An undocumented code, or one for which
-    NVIDIA asks to be contacted, drains a node only when it recurs.
+    and requests none now, the event is history, unless it asks for inspection or replacement or has
+    returned; if it does not map the code, the event counts until a cure of its rank: a reset or
+    reload of the driver ends what asks for a reset, a boot what asks for a reboot. Application
+    faults only warn. An undocumented code, or one for which NVIDIA asks to be contacted, drains a
+    node only when it recurs.
     """
-    action = Action(incident.action)
-    if action is Action.NONE:
+    asks = Action(incident.asks)
+    if asks is Action.NONE:
         return
-    message = sentence(incident)
     details: dict[str, Any] = {
         "observed": incident.code or incident.entry,
         "urgency": incident.urgency,
         "impact": incident.impact,
     }
-    if action in WARN_ONLY:
-        warn(message, action=action, **details)
-    elif incident.ended:
-        warn(
-            f"{message}; history, followed by {incident.ended}",
-            action=Action.MONITOR,
-            **details,
-        )
-    elif action is Action.INVESTIGATE and not incident.because:
-        what = "contact NVIDIA about this code" if incident.listed else "this code is undocumented"
-        if incident.times == 1 and incident.clean != "no":
-            warn(
-                f"{message}; seen once, {what}: open a ticket with nvidia-bug-report.sh",
-                action=Action.MONITOR,
-                **details,
-            )
-        else:
-            fail(
-                f"{message}; {what}: open a ticket with nvidia-bug-report.sh",
-                action=action,
-                **details,
-            )
-    elif _is_history(incident):
-        warn(
-            f"{message}; history, since the driver requests no recovery action now",
-            action=Action.MONITOR,
-            **details,
-        )
-    else:
-        fail(message, action=action, **details)
-
-
-def _is_history(incident: Incident) -> bool:
-    return incident.state == "mapped" and [
-        requested for _, requested in read([incident], "recovery_action")
-    ] == [0]
+    say = warn if asks in WARN_ONLY else fail
+    say(sentence(incident), action=asks, **details)
 
 
 @check(action=Action.MONITOR, aliases=["xid.log_covers_this_boot"])

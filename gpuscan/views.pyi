@@ -284,6 +284,7 @@ class Incident:
     entry: str
     name: str
     action: str
+    asks: str
     because: str
     impact: str
     urgency: str

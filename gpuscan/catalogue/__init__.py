@@ -39,7 +39,8 @@ class Entry(NamedTuple):
     not (then it is active until a reset or boot), and `none` if it needs no cure. *decode* names
     the decoder of its text. *ladder* is the actions for a fault that returns within *window_days*,
     if the entry has its own; an empty one asks for nothing more. *ages* is set if one burst of it
-    is history after an hour without return.
+    is history after an hour without return, *returns* if the GPU does no work after it until it is
+    cured, so that another one much later is a new fault.
     """
 
     id: str
@@ -62,6 +63,19 @@ class Entry(NamedTuple):
     ladder: tuple[Action, ...] | None = None
     window_days: float = 0.0
     ages: bool = False
+    returns: bool = False
+
+
+# An SXid that no catalogue has is as serious as its line says.
+PRINTED = (
+    Condition({"severity": ["Fatal"]}, Action.RESET_GPU, "the driver logs it as fatal"),
+    Condition(
+        {"severity": ["Non-fatal", "Correctable"]},
+        Action.MONITOR,
+        "the driver logs it as non-fatal",
+        "next-idle",
+    ),
+)
 
 
 @cache
@@ -108,6 +122,7 @@ def sources(kind: str) -> Mapping[str, str]:
 
 
 def _unlisted(id_: str, code: int) -> Entry:
+    conditions = PRINTED if id_.startswith("sxid:") else ()
     return Entry(
         id=id_,
         code=code,
@@ -115,7 +130,7 @@ def _unlisted(id_: str, code: int) -> Entry:
         meaning="NVIDIA has published nothing about this number, or this gpuscan is older than it.",
         bucket={"immediate": "", "investigatory": ""},
         action=Action.INVESTIGATE,
-        conditions=(),
+        conditions=conditions,
         companions=(),
         application=False,
         state="mapped" if id_.startswith("xid:") else "unmapped",

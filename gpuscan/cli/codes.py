@@ -252,7 +252,7 @@ def _companion(wanted: Mapping[str, Any]) -> str:
     names = _or([_called(id_) for id_ in wanted["entries"]])
     when = {"before": "before it", "after": "after it", "any": "before or after it"}[wanted["when"]]
     to = f" with value {_or(wanted['to'])}" if "to" in wanted else ""
-    part = " on the same GPU" if wanted.get("same_part") else ""
+    part = {True: " on the same GPU", "path": " on its PCIe path"}.get(wanted.get("same_part"), "")
     return f"{names}{to} came{part} within {_span(wanted['within_s'])} {when}"
 
 

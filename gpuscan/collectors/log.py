@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpuscan.collectors import named
+from gpuscan.collectors.bus import DEVICES
 from gpuscan.collectors.log_beginning import find_substitute
 from gpuscan.collectors.log_text import (
     DMESG,
@@ -13,6 +14,7 @@ from gpuscan.collectors.log_text import (
     read_log,
     starts_at_boot,
 )
+from gpuscan.collectors.past import works
 from gpuscan.collectors.present import present
 from gpuscan.collectors.reading import Sources, driver_branch
 from gpuscan.kernellog.record import Record
@@ -73,6 +75,7 @@ def _incidents(
     """Return the incidents; the state of each one's GPU becomes a source of it."""
     # only if there is a log: these take a while to compile their patterns
     from gpuscan.incidents.diagnose import Situation, find_incidents
+    from gpuscan.incidents.lives import Work
     from gpuscan.kernellog.events import read_events
 
     events = list(read_events(records))
@@ -82,7 +85,9 @@ def _incidents(
         gpus,
         driver_branch(recording),
         booted_s(recording),
-        present=present(recording, gpus),
+        [Work(one.work, one.after_s) for one in works(recording)],
+        _ports_above(recording, gpus),
+        present(recording, gpus),
     )
     diagnosed = find_incidents(events, situation)
     labels = {gpu.address: gpu.label for gpu in read_or(gpus, ())}
@@ -90,7 +95,23 @@ def _incidents(
         if incident.address in labels:
             state = sources.get(f"gpus[{labels[incident.address]}].recovery_action", ())
             sources[f"incidents[{incident.label}].recovery_action"] = state
+            sources[f"incidents[{incident.label}].asks"] = state
     return diagnosed
+
+
+def _ports_above(recording: Recording, gpus: Any) -> dict[str, tuple[str, ...]]:
+    """Return the addresses of the ports above each GPU, by the GPU's, where they were read."""
+    links = {
+        gpu.address: recording.get(f"link:{DEVICES}/{gpu.address}") for gpu in read_or(gpus, ())
+    }
+    return {address: _path(link) for address, link in links.items() if isinstance(link, str)}
+
+
+def _path(link: str) -> tuple[str, ...]:
+    """`../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0` hangs below 0000:15:01.0."""
+    parts = link.split("/")
+    bridges = [place for place, part in enumerate(parts) if part.startswith("pci")]
+    return tuple(parts[bridges[0] + 1 : -1]) if bridges else ()
 
 
 def notes(recording: Recording) -> list[str]:

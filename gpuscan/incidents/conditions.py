@@ -1,11 +1,12 @@
 """Evaluate the conditions of catalogue entries against other events and the GPU's state."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from gpuscan.catalogue import Entry
 from gpuscan.incidents import nvlink
+from gpuscan.incidents.lives import MARKS, Cure, are_apart
 from gpuscan.kernellog.event import NOTHING, Event
 from gpuscan.model.outcome import RECOVERY_ACTIONS, Action
 
@@ -23,12 +24,18 @@ class Context(NamedTuple):
     *events* are all events of the log in its order; *branch* is the driver's (0 if unknown).
     *state* is the GPU's: remap_failed, remap_pending, sram_threshold, lost, needs_reset (bool) and
     recovery_action (int), as far as they were read. What is missing or None meets no condition.
+    *cures* are those of the log, *above* the ports above each GPU (both PCI addresses), where that
+    was read. *dead* has the id() of each event that is history: none of them explains another away
+    (None: no event explains another).
     """
 
     events: Sequence[Event] = ()
     branch: int = 0
     architecture: str = ""
     state: Mapping[str, Any] = NOTHING
+    cures: Sequence[Cure] = ()
+    above: Mapping[str, Sequence[str]] = NOTHING
+    dead: Set[int] | None = frozenset()
 
 
 class Choice(NamedTuple):
@@ -54,15 +61,44 @@ def choose_action(entry: Entry, event: Event, context: Context) -> Choice:
     """Return the action for an event.
 
     That of the entry's first condition that holds, else that of the decoder of the event's text,
-    else the entry's default.
+    else the entry's default. An event beside it makes it ask for less only while that event is as
+    alive: of the same life of the part, and not history.
     """
-    for condition in entry.conditions:
-        if holds(condition.when, event, context):
-            urgency = condition.urgency or entry.urgency
-            return Choice(condition.action, condition.because, urgency)
+    return _choose(entry, event, context, 0)
+
+
+def _choose(entry: Entry, event: Event, context: Context, start: int) -> Choice:
+    for index, condition in enumerate(entry.conditions[start:], start):
+        if not holds(condition.when, event, context):
+            continue
+        urgency = condition.urgency or entry.urgency
+        choice = Choice(condition.action, condition.because, urgency)
+        if "companion" not in condition.when:
+            return choice
+        without = _choose(entry, event, context, index + 1)
+        if without.action.rank <= choice.action.rank or holds(
+            condition.when, event, _explaining(event, context)
+        ):
+            return choice
+        return without
     decoded = DECODERS[entry.decode](event, context) if entry.decode else None
     action, because = decoded or (entry.action, "")
     return Choice(action, because, entry.urgency)
+
+
+def _explaining(event: Event, context: Context) -> Context:
+    """Return the context with only the events that can explain *event* away."""
+    dead = context.dead
+    if dead is None:
+        return context._replace(events=(event,))
+    alive = [
+        other
+        for other in context.events
+        if other is event
+        or other.kind in MARKS
+        or (id(other) not in dead and not are_apart([event], [other], context.cures))
+    ]
+    return context._replace(events=alive)
 
 
 def _text_contains(wanted: str | list[str], event: Event, _: Context) -> bool:
@@ -81,10 +117,43 @@ def _companion(wanted: Mapping[str, Any], event: Event, context: Context) -> boo
     return any(
         other.entry in wanted["entries"]
         and _apart(event, other) <= wanted["within_s"]
-        and (not wanted.get("same_part") or same_part(event, other))
-        and ("to" not in wanted or other.values.get("to") in wanted["to"])
+        and _is_placed(wanted.get("same_part", False), event, other, context)
+        and ("to" not in wanted or _asks_for(wanted["to"], other, context))
         for other in _around(event, context, wanted["when"])
     )
+
+
+def _is_placed(wanted: bool | str, event: Event, other: Event, context: Context) -> bool:
+    """Return whether the parts of two events are as wanted: the same, on one path, or any."""
+    if wanted == "path":
+        return are_on_path(event.address, other.address, context.above)
+    return not wanted or same_part(event, other)
+
+
+def are_on_path(one: str, other: str, above: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether of two PCI addresses one is, or may be, a port above the other.
+
+    *above* has the ports above each GPU. Where neither address is that of such a GPU, or one is
+    unknown, it may be.
+    """
+    if not one or not other or _slot(one) == _slot(other):
+        return True
+    known = [(above[gpu], port) for gpu, port in ((one, other), (other, one)) if gpu in above]
+    return not known or any(port in ports for ports, port in known)
+
+
+def _slot(address: str) -> str:
+    return address.partition(".")[0]
+
+
+def _asks_for(wanted: Sequence[int], recovery: Event, context: Context) -> bool:
+    """Return whether an Xid 154 asks for one of these actions and has not been taken back."""
+    later = context.events[_place(recovery, context) + 1 :]
+    taken_back = any(
+        other.entry == recovery.entry and same_part(other, recovery) and other.values.get("to") == 0
+        for other in later
+    )
+    return recovery.values.get("to") in wanted and not taken_back
 
 
 def _around(event: Event, context: Context, when: str) -> Iterator[Event]:

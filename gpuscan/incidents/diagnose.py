@@ -8,116 +8,78 @@ from typing import Any, NamedTuple
 
 from gpuscan import catalogue
 from gpuscan.incidents import ageing, wording
-from gpuscan.incidents.conditions import Choice, Context, choose_action
-from gpuscan.incidents.echoes import find_roots
+from gpuscan.incidents.echoes import Scene, find_roots
 from gpuscan.incidents.groups import (
-    CLEANUP,
-    OF_THE_DRIVER,
     RECOVERY,
+    WITHOUT_XID,
     EventGroup,
+    Key,
     count_occurrences,
-    find_cure,
     group_events,
     normalise,
 )
-from gpuscan.incidents.patterns import find_pattern
-from gpuscan.kernellog.event import Event
+from gpuscan.incidents.lives import OF_THE_DRIVER, Work, find_cures
+from gpuscan.incidents.standing import Known, Standing, assess, is_clean, state_of
+from gpuscan.kernellog.event import NOTHING, Event
 from gpuscan.model import Echo, Gpu, Incident, Unread, is_unread
-from gpuscan.model.outcome import Action
-
-MOST_TEXTS = 50  # of one incident that are read for conditions; a storm repeats itself
-ARCHITECTURES = {
-    "volta": ("V100",),
-    "turing": ("T4", "RTX 20"),
-    "ampere": ("A100", "A800", "A10", "A30", "A40", "A2", "A16", "RTX A", "RTX 30"),
-    "ada": ("L40", "L4", "L20", "RTX 40", "Ada"),
-    "hopper": ("H100", "H200", "H800", "H20", "GH200"),
-    "blackwell": ("B100", "B200", "B300", "GB10", "GB200", "GB300", "RTX 50", "Blackwell"),
-}
+from gpuscan.model.outcome import ACTIONS, Action
 
 
 class Situation(NamedTuple):
     """What is known beside the log.
 
     *gpus* are the node's GPUs, or `Unread`; *branch* is the driver's and *booted_s* the Unix time
-    of the boot, both 0 if unknown. *present* is what else is known of the node now.
+    of the boot, both 0 if unknown. *works* is the work that was declared; *above* has the addresses
+    of the ports above each GPU, by the GPU's, where they were read. *present* is what else is known
+    of the node now.
     """
 
     gpus: Any
     branch: int = 0
     booted_s: float = 0.0
+    works: Sequence[Work] = ()
+    above: Mapping[str, Sequence[str]] = NOTHING
     present: ageing.Present = ageing.Present()
 
 
-class Assessment(NamedTuple):
-    """What a group of events asks for by itself, and what has ended its fault since."""
+class _Root(NamedTuple):
+    """One life of a fault that is no echo, how it stands with its echoes, and these."""
 
-    choice: Choice
-    ended: str
+    group: EventGroup
+    standing: Standing
+    echoes: Sequence[EventGroup]
 
 
 def find_incidents(events: Iterable[Event], situation: Situation) -> tuple[Incident, ...]:
-    """Return the incidents in the order of their first line, each with its echoes."""
+    """Return the incidents in the order of their first line, each with its echoes.
+
+    All lives of one code on one part are one incident, which stands as the worst of them.
+    """
     listed = [normalise(event) for event in events]
-    groups = group_events(listed)
     gpus = {} if is_unread(situation.gpus) else {gpu.address: gpu for gpu in situation.gpus}
-    assessed = {
-        id(group): _assess(group, listed, gpus.get(group.address), situation) for group in groups
-    }
-    ranks = {key: assessment.choice.action.rank for key, assessment in assessed.items()}
-    roots = find_roots(groups, ranks)
+    cures = find_cures(listed, situation.works, situation.booted_s)
+    groups = group_events(listed, cures)
+    branch = situation.branch or _branch(listed)
+    known = Known(listed, cures, gpus, branch, situation.above, situation.present)
+    standings = assess(groups, known)
+    found = find_roots(groups, Scene(standings, cures, situation.above))
+    counts: dict[Key, list[Event]] = {}
+    roots: dict[Key, list[_Root]] = {}
+    for group in groups:
+        counts.setdefault(group.key, []).extend(group.events)
+        if id(group) in found:
+            echoes = found[id(group)]
+            root = _Root(group, _with_recovery(group, echoes, standings), echoes)
+            roots.setdefault(group.key, []).append(root)
     return tuple(
-        _incident(group, roots[id(group)], assessed, gpus, situation)
-        for group in groups
-        if id(group) in roots
+        _incident(lives, count_occurrences(counts[key]), gpus, situation)
+        for key, lives in roots.items()
     )
 
 
-def _assess(
-    group: EventGroup, events: Sequence[Event], gpu: Gpu | None, situation: Situation
-) -> Assessment:
-    branch = situation.branch or _branch(events)
-    context = Context(events, branch, _architecture(gpu), _state(gpu))
-    best = max(_choices(group, context), key=lambda choice: choice.action.rank)
-    if group.entry == RECOVERY and best.action is Action.INVESTIGATE:
-        best = best._replace(because="this gpuscan does not know this recovery action")
-    if best.action.rank <= Action.RESTART_APP.rank and (pattern := find_pattern(group.events)):
-        best = Choice(Action.INVESTIGATE, pattern, "now")
-    ended = find_cure(group, events)
-    return Assessment(best, ended or ageing.find_end(group.events, best.action, situation.present))
-
-
-def _choices(group: EventGroup, context: Context) -> list[Choice]:
-    """Return what each different line of a group asks for.
-
-    Of recovery actions only the last counts: `to 0` clears those before.
-    """
-    by_text = {event.text: event for event in group.events}
-    events = [group.last] if group.entry == RECOVERY else list(by_text.values())[:MOST_TEXTS]
-    choices = [choose_action(catalogue.entry(event.entry), event, context) for event in events]
-    if group.last.cause and group.entry == CLEANUP:
-        cause = catalogue.entry(f"xid:{group.last.cause}")
-        because = f"the driver names Xid {group.last.cause} as its cause"
-        choices.append(Choice(cause.action, because, cause.urgency))
-    return choices
-
-
-def _state(gpu: Gpu | None) -> Mapping[str, Any]:
-    """Return the GPU's state for conditions; what was not read is left out and meets none."""
-    if gpu is None:
-        return {}
-    rows, sram, recovery, access = gpu.remapped_rows, gpu.sram, gpu.recovery_action, gpu.access
-    state = {
-        "remap_failed": None if is_unread(rows) else rows.failed,
-        "remap_pending": None if is_unread(rows) else rows.pending,
-        "sram_threshold": None if is_unread(sram) else sram.threshold_exceeded,
-        "lost": None if is_unread(access) else access == "lost",
-        "needs_reset": None if is_unread(access) else access == "reset-required",
-        "recovery_action": recovery,
-    }
-    return {
-        name: value for name, value in state.items() if not is_unread(value) and value is not None
-    }
+def exit_code(incidents: Iterable[Incident]) -> int:
+    """Return the exit code of the worst incident, 0 if none asks for work."""
+    return max((ACTIONS[Action(incident.asks)].exit_code for incident in incidents), default=0)
 
 
 def _branch(events: Sequence[Event]) -> int:
@@ -127,63 +89,54 @@ def _branch(events: Sequence[Event]) -> int:
     return int(branch) if branch.isdigit() else 0
 
 
-def _architecture(gpu: Gpu | None) -> str:
-    name = "" if gpu is None or is_unread(gpu.name) else gpu.name
-    products = [
-        (product, architecture)
-        for architecture, known in ARCHITECTURES.items()
-        for product in known
-        if product in name
-    ]
-    return max(products, key=lambda pair: len(pair[0]), default=("", ""))[1]
+def _weight(standing: Standing) -> tuple[int, int]:
+    return standing.exit_code, standing.choice.action.rank
+
+
+def _with_recovery(
+    group: EventGroup, echoes: Sequence[EventGroup], standings: Mapping[int, Standing]
+) -> Standing:
+    """Return how a root stands: as the driver's recovery action does, if that is more serious."""
+    recovery = [standings[id(echo)] for echo in echoes if echo.entry == RECOVERY]
+    return max([standings[id(group)], *recovery], key=_weight)
 
 
 def _incident(
-    group: EventGroup,
-    echoes: Sequence[EventGroup],
-    assessed: Mapping[int, Assessment],
-    gpus: Mapping[str, Gpu],
-    situation: Situation,
+    lives: Sequence[_Root], times: int, gpus: Mapping[str, Gpu], situation: Situation
 ) -> Incident:
+    worst = max(lives, key=lambda root: _weight(root.standing))
+    group, standing = worst.group, worst.standing
+    whole = group._replace(events=[event for root in lives for event in root.group.events])
     gpu, known = gpus.get(group.address), catalogue.entry(group.entry)
-    own, choice = assessed[id(group)], _choose(group, echoes, assessed)
-    first, last = group.first, group.last
+    first, last = whole.first, whole.last
     return Incident(
-        label=wording.label(group, gpus),
+        label=wording.label(whole, gpus),
         address=group.address,
         part=group.part,
         kind=_kind(first.kind),
         code=first.code,
         entry=group.entry,
         name=known.name,
-        action=choice.action.value,
-        because=choice.because,
+        action=standing.choice.action.value,
+        asks=standing.asks.value,
+        because=standing.choice.because,
         impact=known.impact,
-        urgency=choice.urgency,
+        urgency=standing.choice.urgency,
         state=known.state,
-        ended=own.ended,
-        clean=_clean(_state(gpu)),
+        ended=standing.ended,
+        clean=is_clean(state_of(gpu)),
         listed=bool(known.sources),
-        events=len(group.events),
-        times=count_occurrences(group.events),
-        when=wording.when(group),
+        events=len(whole.events),
+        times=times,
+        when=wording.when(whole),
         first_s=_seconds_since_boot(first, situation.booted_s),
         last_s=_seconds_since_boot(last, situation.booted_s),
         text=first.text,
-        processes=wording.programs(group.events),
-        echoes=tuple(_echo(echo, gpus) for echo in echoes),
-        values=dict(last.values),
+        processes=wording.programs(whole.events),
+        echoes=tuple(_echo(echo, gpus) for root in lives for echo in root.echoes),
+        values={name: value for name, value in last.values.items() if name != WITHOUT_XID},
         recovery_action=gpu.recovery_action if gpu else _no_gpu(situation),
     )
-
-
-def _choose(
-    group: EventGroup, echoes: Sequence[EventGroup], assessed: Mapping[int, Assessment]
-) -> Choice:
-    """Return the group's own choice, or the driver's recovery action if that is more serious."""
-    recovery = [assessed[id(echo)].choice for echo in echoes if echo.entry == RECOVERY]
-    known = [choice for choice in recovery if choice.action is not Action.INVESTIGATE]
-    return max([assessed[id(group)].choice, *known], key=lambda choice: choice.action.rank)
 
 
 def _no_gpu(situation: Situation) -> Any:
@@ -196,17 +149,6 @@ def _kind(kind: str) -> str:
     if kind in wording.NAMES:
         return kind
     return "nvrm" if kind in OF_THE_DRIVER else "host"
-
-
-def _clean(state: Mapping[str, Any]) -> str:
-    """Return whether a GPU shows no fault now: yes, no or unknown.
-
-    Its recovery action says so if it can be read; a pending row remap is no fault of its own.
-    """
-    flags = {name for name, value in state.items() if value}
-    if flags:
-        return "yes" if flags == {"remap_pending"} else "no"
-    return "yes" if state.get("recovery_action") == 0 else "unknown"
 
 
 def _seconds_since_boot(event: Event, booted_s: float) -> Any:

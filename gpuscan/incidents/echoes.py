@@ -1,9 +1,14 @@
 """Echoes: groups of events that are the consequence of another, their root."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gpuscan import catalogue
-from gpuscan.incidents.groups import CLEANUP, LOST, OF_THE_DRIVER, RECOVERY, EventGroup
+from gpuscan.incidents.conditions import are_on_path
+from gpuscan.incidents.groups import CLEANUP, LOST, RECOVERY, EventGroup
+from gpuscan.incidents.lives import OF_THE_DRIVER, Cure, are_apart
+from gpuscan.incidents.standing import Standing
+from gpuscan.kernellog.event import NOTHING
 from gpuscan.model.outcome import Action
 
 # how long after its root an echo may be printed: a GSP times out after 45 s, and then again
@@ -13,23 +18,39 @@ PEERS = ("xid:74", "xid:137", *(f"xid:{code}" for code in range(144, 151)))  # N
 # the far end prints too
 ELSEWHERE = ("aer", "apei")  # the host's errors name a port above the GPU, or none
 
-Ranks = Mapping[int, int]  # rank of the action of each group, by its id()
+
+class Scene(NamedTuple):
+    """What tells echoes apart: how each group stands (by its id()), the cures, the ports above each
+    GPU.
+    """
+
+    standings: Mapping[int, Standing]
+    cures: Sequence[Cure] = ()
+    above: Mapping[str, Any] = NOTHING
+
+    def of(self, group: EventGroup) -> Standing:
+        """Return how a group stands."""
+        return self.standings[id(group)]
 
 
-def find_roots(groups: Sequence[EventGroup], ranks: Ranks) -> dict[int, list[EventGroup]]:
+def find_roots(groups: Sequence[EventGroup], scene: Scene) -> dict[int, list[EventGroup]]:
     """Return the echoes of each root, by the id() of the root.
 
     The most serious fault comes first, and of equals the one that was printed first.
     """
-    order = sorted(groups, key=lambda group: (-ranks[id(group)], group.first.line))
+
+    def order(group: EventGroup) -> tuple[int, int, int]:
+        standing = scene.of(group)
+        return -standing.exit_code, -standing.choice.action.rank, group.first.line
+
     roots: dict[int, list[EventGroup]] = {}
     folded: set[int] = set()
-    for root in order:
+    for root in sorted(groups, key=order):
         if id(root) in folded or root.entry == RECOVERY:
             continue
         taken = {*folded, *roots, id(root)}
         echoes = [
-            group for group in groups if id(group) not in taken and is_echo(group, root, ranks)
+            group for group in groups if id(group) not in taken and is_echo(group, root, scene)
         ]
         folded |= {id(echo) for echo in echoes}
         roots[id(root)] = echoes
@@ -39,20 +60,45 @@ def find_roots(groups: Sequence[EventGroup], ranks: Ranks) -> dict[int, list[Eve
     return roots
 
 
-def is_echo(group: EventGroup, root: EventGroup, ranks: Ranks) -> bool:
+def is_echo(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
     """Return whether a group is a consequence of a root.
 
-    It is a known companion, near in time, and no more serious. A lost GPU is no echo.
+    It is a known companion, of the same life of the part, near in time, no more serious, and no
+    more alive: history absorbs nothing that still counts. A lost GPU is no echo.
     """
     if group.entry == LOST or not _is_near(group, root):
         return False
-    if group.entry in (RECOVERY, CLEANUP):
-        return _is_last_word(group, root)
-    if group.first.cause and f"xid:{group.first.cause}" == root.entry:
-        return True
-    if ranks[id(group)] > ranks[id(root)] or _are_programs_apart(group, root, ranks):
+    if are_apart(group.events, root.events, scene.cures) or _outlives(group, root, scene):
         return False
-    return _is_companion(group, root) and _is_in_reach(group, root)
+    if group.entry == RECOVERY:  # the root then asks for what the driver requests, if that is more
+        return _is_last_word(group, root)
+    if _is_named_cause(group, root):
+        return True
+    if _is_heavier(group, root, scene):
+        return False
+    if group.entry == CLEANUP:
+        return _is_last_word(group, root)
+    if _are_programs_apart(group, root, scene):
+        return False
+    return _is_companion(group, root) and _is_in_reach(group, root, scene)
+
+
+def _outlives(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
+    """Return whether a group still asks for work while its root is history."""
+    return bool(scene.of(root).ended) and scene.of(group).exit_code > 0
+
+
+def _is_named_cause(group: EventGroup, root: EventGroup) -> bool:
+    """Return whether the group's lines themselves name the root as their cause."""
+    return f"xid:{group.first.cause}" == root.entry and _is_on_same_gpu(group, root)
+
+
+def _is_heavier(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
+    """Return whether a group asks for more than its root, or for the same but sooner."""
+    own, other = scene.of(group), scene.of(root)
+    if own.exit_code > other.exit_code or own.choice.action.rank > other.choice.action.rank:
+        return True
+    return bool(own.exit_code) and own.choice.urgency == "now" != other.choice.urgency
 
 
 def _is_on_same_gpu(group: EventGroup, root: EventGroup) -> bool:
@@ -74,21 +120,23 @@ def _is_companion(group: EventGroup, root: EventGroup) -> bool:
     return of_driver and _is_on_same_gpu(group, root)
 
 
-def _is_in_reach(group: EventGroup, root: EventGroup) -> bool:
+def _is_in_reach(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
     """Return whether the group's part can show the root's fault."""
-    if _is_on_same_gpu(group, root) or not group.address or group.first.kind in ELSEWHERE:
+    if group.first.kind in ELSEWHERE:
+        return are_on_path(group.address, root.address, scene.above)
+    if _is_on_same_gpu(group, root) or not group.address:
         return True
     linked = group.first.kind == "sxid" or group.entry in PEERS
     return root.first.kind == "xid" and linked
 
 
-def _are_programs_apart(group: EventGroup, root: EventGroup, ranks: Ranks) -> bool:
+def _are_programs_apart(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
     """Return whether two faults of programs are of different ones, so that both are reported.
 
     What a GPU's fault ends has no fault of its own.
     """
     pids, root_pids = ({event.pid for event in one.events if event.pid} for one in (group, root))
-    of_program = ranks[id(root)] <= Action.RESTART_APP.rank
+    of_program = scene.of(root).choice.action.rank <= Action.RESTART_APP.rank
     return of_program and bool(pids and root_pids) and not pids & root_pids
 
 

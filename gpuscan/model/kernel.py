@@ -54,14 +54,15 @@ class Incident(NamedTuple):
 
     *kind* is xid, sxid, nvrm (a driver's line without a code) or host; *entry* the catalogue's id,
     *name* its symbol. *action* follows from code, text, other events and state together, and
-    *because* says why, unless it is the code's own. *state* is what the GPU's state can say of it:
-    mapped (the driver sets a recovery action for it), unmapped or none; *ended* names what has
-    ended it since (a reset, a boot); *clean* says whether the GPU shows no fault now: yes, no or
-    unknown. *events* counts lines and *times* bursts of them; *when* is the time as text, *first_s*
-    and *last_s* are seconds since boot. *processes* are the programs that the lines name, not
-    necessarily the culprits; *echoes* are its consequences in the log; *values* was parsed from the
-    last line; *recovery_action* is the GPU's now. *listed* is False for a code that no catalogue
-    has.
+    *because* says why, unless it is the code's own; *asks* is what it asks for now, after all that
+    has ended it: of history, no more than to watch it. *state* is what the GPU's state can say of
+    it: mapped (the driver sets a recovery action for it), unmapped or none; *ended* names what has
+    ended it since (a reset, a boot, declared work, a clear recovery action); *clean* says whether
+    the GPU shows no fault now: yes, no or unknown. *events* counts lines and *times* bursts of
+    them; *when* is the time as text, *first_s* and *last_s* are seconds since boot. *processes* are
+    the programs that the lines name, not necessarily the culprits; *echoes* are its consequences in
+    the log; *values* was parsed from the last line; *recovery_action* is the GPU's now. *listed* is
+    False for a code that no catalogue has.
     """
 
     label: str
@@ -72,6 +73,7 @@ class Incident(NamedTuple):
     entry: str
     name: str
     action: str
+    asks: str
     because: str
     impact: str
     urgency: str

@@ -1,10 +1,13 @@
 """Select GPUs by the names that people give them (`--gpus`)."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.model import Gpu, Node, is_unread
+from gpuscan.model import Gpu, Incident, Node, is_unread
+
+OF_A_GPU = ("xid", "nvrm")  # kinds of incidents whose address is a GPU's
+SHARED = ("sxid", "fm")  # kinds of the fabric, which all GPUs share
 
 
 def select_gpus(node: Node, names: Sequence[str]) -> Node:
@@ -18,10 +21,25 @@ def select_gpus(node: Node, names: Sequence[str]) -> Node:
     chosen = {_find_gpu(gpus, name).address for name in names}
     incidents: Any = node.incidents
     if not is_unread(incidents):
-        incidents = tuple(incident for incident in incidents if incident.address in chosen)
+        others = {gpu.address for gpu in gpus} - chosen
+        incidents = tuple(one for one in incidents if _concerns(one, chosen, others))
     return node._replace(
         gpus=tuple(gpu for gpu in gpus if gpu.address in chosen), incidents=incidents
     )
+
+
+def _concerns(incident: Incident, chosen: Set[str], others: Set[str]) -> bool:
+    """Return whether an incident concerns the chosen GPUs: what names another GPU does not, unless
+    an echo of it names a chosen one or the fabric that all share.
+    """
+    if incident.address in chosen or not _is_of_another(incident, others):
+        return True
+    return any(echo.address in chosen or echo.kind in SHARED for echo in incident.echoes)
+
+
+def _is_of_another(incident: Incident, others: Set[str]) -> bool:
+    """Return whether an incident names a GPU: one of the others, or one that is gone."""
+    return incident.address in others or (incident.kind in OF_A_GPU and bool(incident.address))
 
 
 def _find_gpu(gpus: Sequence[Gpu], name: str) -> Gpu:

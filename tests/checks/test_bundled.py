@@ -127,6 +127,7 @@ def xid(**changes: Any) -> Incident:
     unread: Any = lost()
     whole = Incident(
         label="Xid 48 on SXM8", address=SXM8, part="", kind="xid", code=48, entry="xid:48", name="DBE", action="reset-gpu",
+        asks=str(changes.get("action", "reset-gpu")),
         because="", impact="correctness", urgency="now", state="mapped", ended="", clean="unknown", listed=True, events=1,
         times=1, when="at 1 s after boot", first_s=1.0, last_s=90.0, text="at row 5", processes=(), echoes=(), values={},
         recovery_action=unread,

@@ -44,8 +44,8 @@ def test_a_code_with_its_reasons(call: Call) -> None:
     whole = one_line(out)
     for told in (
         (
-            "inspect if AER fatal, AER surprise down or AER dpc came within 1 minute before it: the"
-            " PCIe link failed first"
+            "inspect if AER fatal, AER surprise down or AER dpc came on its PCIe path within 1 minute"
+            " before it: the PCIe link failed first"
         ),
         "inspect if it came 2 times within 7 days, with a boot between",
         "again reboot, power-cycle, inspect, replace, if it comes again within 7 days",

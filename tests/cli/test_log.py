@@ -169,7 +169,7 @@ def test_only_the_last_boot_counts_unless_all_are_asked_for(tmp_path: Path, call
     assert call("log", path, "-q").code == 0
     every = call("log", path, "--boot", "all")
     assert every.code == 0
-    assert "history, followed by a boot" in every.out
+    assert "history, ended by a boot" in every.out
     value = value_of(Path(path))
     assert (value["boots"], [row[0] for row in value["lines"]]) == (2, [3])  # type: ignore[attr-defined]
 

@@ -53,7 +53,7 @@ def incident(address: str, code: int, action: str = "inspect") -> Incident:
     unread: Any = lost()
     return Incident(
         label=f"Xid {code} on {address}", address=address, part="", kind="xid", code=code, entry=f"xid:{code}", name="NAME",
-        action=action, because="", impact="availability", urgency="now", state="mapped", ended="", clean="unknown",
+        action=action, asks=action, because="", impact="availability", urgency="now", state="mapped", ended="", clean="unknown",
         listed=True, events=1, times=1, when="at 1 s after boot", first_s=1.0, last_s=1.0, text="text", processes=(),
         echoes=(), values={}, recovery_action=unread,
     )  # fmt: skip

@@ -361,7 +361,9 @@ CODES: dict[str, tuple[Event, tuple[Event, ...], dict[str, Any], str]] = {
     "SXid 12028": (line("sxid:12028", severity="Non-fatal"), (), {}, "reset-gpu"),
     "SXid 19055": (line("sxid:19055", severity="Fatal"), (), {}, "monitor"),
     "SXid 22013": (line("sxid:22013", severity="Non-fatal"), (), {}, "none"),
-    "SXid unknown": (line("sxid:99999", severity="Fatal"), (), {}, "investigate"),
+    "SXid unknown": (line("sxid:99999"), (), {}, "investigate"),
+    "SXid unknown, Fatal": (line("sxid:99999", severity="Fatal"), (), {}, "reset-gpu"),
+    "SXid unknown, Non-fatal": (line("sxid:99999", severity="Non-fatal"), (), {}, "monitor"),
 }
 
 
