@@ -27,7 +27,7 @@ def _standing(incident: "Incident") -> str:
         return ""
     if incident.ended:
         return f"; history, ended by {incident.ended}"
-    if action is not Action.INVESTIGATE or incident.because:
+    if action is not Action.INVESTIGATE or incident.because or incident.kind == "host":
         return ""
     what = "contact NVIDIA about this code" if incident.listed else "this code is undocumented"
     once = "seen once, " if incident.asks == Action.MONITOR.value else ""

@@ -7,7 +7,7 @@ from gpuscan import catalogue
 from gpuscan.catalogue import Entry
 from gpuscan.incidents.conditions import Choice, Context, choose_action
 from gpuscan.incidents.groups import CLEANUP, RECOVERY, EventGroup, Key, count_occurrences
-from gpuscan.incidents.lives import Cure
+from gpuscan.incidents.lives import OF_A_GPU, Cure
 from gpuscan.incidents.patterns import find_pattern
 from gpuscan.incidents.recurrence import climb
 from gpuscan.kernellog.event import Event
@@ -76,7 +76,7 @@ def assess(groups: Sequence[EventGroup], known: Known) -> dict[int, Standing]:
         for group, before, choice in zip(lives, choices, climbed, strict=True):
             ended = _end(group, choice, known, returned=choice is not before)
             clean = is_clean(state_of(known.gpus.get(group.address)))
-            rare = times == 1 and clean != "no"
+            rare = times == 1 and clean != "no" and is_undocumented(group, choice)
             standings[id(group)] = Standing(choice, ended, _asks(choice, ended, rare=rare))
     return standings
 
@@ -92,14 +92,15 @@ def _lives(groups: Sequence[EventGroup]) -> Iterator[list[EventGroup]]:
 def _asks(choice: Choice, ended: str, *, rare: bool) -> Action:
     if choice.action.rank <= Action.RESTART_APP.rank:
         return choice.action
-    if ended or (rare and is_undocumented(choice)):
+    if ended or rare:
         return Action.MONITOR
     return choice.action
 
 
-def is_undocumented(choice: Choice) -> bool:
-    """Return whether nobody says what the code asks for: such a one drains if it recurs."""
-    return choice.action is Action.INVESTIGATE and not choice.because
+def is_undocumented(group: EventGroup, choice: Choice) -> bool:
+    """Return whether nobody says what a driver's code asks for: such a one drains if it recurs."""
+    unknown = choice.action is Action.INVESTIGATE and not choice.because
+    return unknown and group.first.kind in (*OF_A_GPU, "sxid")
 
 
 def _end(group: EventGroup, choice: Choice, known: Known, *, returned: bool = False) -> str:
@@ -117,7 +118,7 @@ def _end(group: EventGroup, choice: Choice, known: Known, *, returned: bool = Fa
             return cure.what
     if group.entry == RECOVERY and _is_superseded(group, known):
         return SUPERSEDED
-    mapped = _entry_that_decides(group).state == "mapped" and not is_undocumented(choice)
+    mapped = _entry_that_decides(group).state == "mapped" and not is_undocumented(group, choice)
     if not mapped or returned or choice.action.rank > Action.POWER_CYCLE.rank:
         return ""
     return CLEAR if _recovery_action(group, known) == 0 else ""
