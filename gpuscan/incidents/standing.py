@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from gpuscan import catalogue
 from gpuscan.catalogue import Entry
+from gpuscan.incidents.ageing import Present, find_end
 from gpuscan.incidents.conditions import Choice, Context, choose_action
 from gpuscan.incidents.groups import CLEANUP, RECOVERY, EventGroup, Key, count_occurrences
 from gpuscan.incidents.lives import OF_A_GPU, Cure
@@ -46,7 +47,7 @@ class Standing(NamedTuple):
 
 class Known(NamedTuple):
     """What groups are judged against: all events, the cures among them, the GPUs by address, the
-    driver's branch, the ports above each GPU.
+    driver's branch, the ports above each GPU, and what else is known of the node now.
     """
 
     events: Sequence[Event]
@@ -54,6 +55,7 @@ class Known(NamedTuple):
     gpus: Mapping[str, Gpu]
     branch: int
     above: Mapping[str, Sequence[str]]
+    present: Present
 
 
 def assess(groups: Sequence[EventGroup], known: Known) -> dict[int, Standing]:
@@ -116,6 +118,8 @@ def _end(group: EventGroup, choice: Choice, known: Known, *, returned: bool = Fa
         heals = cure.heals.rank >= choice.action.rank
         if heals and cure.touches(group.last) and cure.follows(group.last):
             return cure.what
+    if aged := find_end(group.events, choice.action, known.present):
+        return aged
     if group.entry == RECOVERY and _is_superseded(group, known):
         return SUPERSEDED
     mapped = _entry_that_decides(group).state == "mapped" and not is_undocumented(group, choice)

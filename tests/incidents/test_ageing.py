@@ -94,7 +94,13 @@ def present(message: str, *, good: bool) -> Present:
     gpu: Gpu = gpus[0]
     fabric = gpu.fabric._replace(state=3 if good else 2)
     address = event.address or gpu.address
-    gpu = gpu._replace(address=address, access="ok" if good else "lost", fabric=fabric)
+    silent = Unread("", "not-recorded", "not read")  # the driver's word is another story
+    gpu = gpu._replace(
+        address=address,
+        access="ok" if good else "lost",
+        fabric=fabric,
+        recovery_action=silent,
+    )
     loaded = ("nvidia", "nvidia_uvm", event.part.replace("-", "_"), "nvidia_peermem")
     active = "active" if good else "failed"
     units = ("nvidia-fabricmanager", "nvidia-dcgm", "nvidia-persistenced", "nvidia-imex", "slurmd")

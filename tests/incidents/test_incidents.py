@@ -23,7 +23,7 @@ OLD, NEW = (
 )  # field 230 is too new there, and is read here
 UNREAD = {
     "nvml:nvmlDeviceGetFieldValues(0000:00:07.0,230,0)": {
-        "error": ["garbled", "Unknown Error", 999]
+        "error": ["no-permission", "Insufficient Permissions", 4]
     }
 }
 
