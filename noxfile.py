@@ -10,7 +10,7 @@ import nox
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 PYTHONS = nox.project.python_versions(PROJECT)
-SLOW = "sweep or burnin or system"
+SLOW = "sweep or burnin or laws or system"
 
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "virtualenv"
@@ -46,6 +46,12 @@ def sweep(session: nox.Session) -> None:
 def burnin(session: nox.Session) -> None:
     """Run whole burn-ins, with real worker processes on a fake GPU."""
     run_pytest(session, "burnin")
+
+
+@nox.session
+def laws(session: nox.Session) -> None:
+    """Hold the laws of a verdict over their whole grids of inputs; takes a quarter of an hour."""
+    run_pytest(session, "laws")
 
 
 @nox.session
