@@ -2,9 +2,13 @@
 
 from math import ceil
 
-from gpuscan import Action, Gpu, Profile, check, exceeds, fail, per_minute, warn
+from gpuscan import Action, Gpu, Profile, check, exceeds, fail, per_minute, read, warn
 
 BUSY_PERCENT = 90
+# names in sysfs of requests that got no answer, and of what a healthy boot leaves behind
+NOT_COMPLETED = ("CmpltTO", "CmpltAbrt", "UnxCmplt")
+HARMLESS = ("UnsupReq", "ACSViol", "Undefined")
+FEW_NOT_COMPLETED = 9
 # DCGM's health watch: replays a minute and lane that are still normal, by PCIe generation
 REPLAYS_A_LANE = {1: 0.15, 2: 0.3, 3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
 
@@ -29,19 +33,39 @@ def test_config_space(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs=("driver.gpu_access", "pcie.config_space"),
+    needs=("driver.gpu_access", "pcie.config_space", "pcie.link_width"),
     source="PCI: lanes are negotiated when the link trains and do not depend on load",
     impact="performance",
-    imported=True,
     aliases=["pcie.link_is_as_wide_as_both_ends"],
 )
 def test_link_width_max(gpu: Gpu) -> None:
-    """The PCIe link uses all lanes that the GPU and its slot support."""
-    if gpu.bus.narrow:
+    """The PCIe link uses all lanes that the GPU and its slot support.
+
+    In a guest the slot is not seen: there a narrow link fails where a GPU of the same model has a
+    wider one.
+    """
+    if not gpu.link.narrow:
+        return
+    lanes, wider = gpu.link.lanes, gpu.link.sibling_lanes
+    if wider > lanes:
         fail(
-            f"the PCIe link runs at x{gpu.bus.width}, but both ends support more lanes: check "
+            f"the PCIe link runs at x{lanes}, that of other GPUs of this model at x{wider}: check "
             "seating, riser and slot",
-            observed=gpu.bus.width,
+            observed=lanes,
+            expected=wider,
+        )
+    elif gpu.link.slot_seen:
+        fail(
+            f"the PCIe link runs at x{lanes}, but both ends support more lanes: check seating, "
+            "riser and slot",
+            observed=lanes,
+        )
+    else:
+        warn(
+            f"the PCIe link runs at x{lanes}, and the GPU supports more lanes; what its slot "
+            "supports is not seen here",
+            action=Action.MONITOR,
+            observed=lanes,
         )
 
 
@@ -66,22 +90,41 @@ def test_latched_errors(gpu: Gpu) -> None:
 
 @check(
     action=Action.FIX_CONFIG,
-    needs="driver.gpu_access",
-    source="DCGM: the generation is judged under load; a setting may limit the link",
+    needs=("driver.gpu_access", "pcie.config_space", "pcie.link_generation"),
+    source="DCGM: the generation is judged under load; GPUs lower it below P0 to save power",
     impact="performance",
-    imported=True,
     aliases=["pcie.busy_card_uses_its_generation"],
 )
 def test_link_generation_max(gpu: Gpu) -> None:
-    """A fully loaded GPU runs its PCIe link at the highest generation both ends support."""
-    busy = gpu.performance_state == 0 and gpu.busy_percent >= BUSY_PERCENT
-    if busy and gpu.pcie.generation < gpu.link_generation:
+    """In P0, the PCIe link runs at the highest generation that both ends support.
+
+    A link slower than those of other GPUs of the same model in P0 trained badly; where all are
+    alike, a setting limits them. In a guest the slot is not seen.
+    """
+    generation, faster = gpu.link.generation, gpu.link.sibling_generation
+    if faster > generation:
         fail(
-            f"at {gpu.busy_percent} % load the PCIe link runs at generation {gpu.pcie.generation}, "
-            f"both ends support {gpu.link_generation}: check udev, ASPM and BIOS settings",
-            observed=gpu.pcie.generation,
-            expected=gpu.link_generation,
+            f"in P0 the PCIe link runs at generation {generation}, that of other GPUs of this "
+            f"model at {faster}: check seating, riser and slot",
+            action=Action.INSPECT,
+            observed=generation,
+            expected=faster,
         )
+        return
+    if generation >= gpu.link_generation:
+        return
+    slow = (
+        f"in P0 the PCIe link runs at generation {generation}, both ends support "
+        f"{gpu.link_generation}: check udev, ASPM and BIOS settings"
+    )
+    if gpu.link.slot_seen or _is_busy(gpu):
+        fail(slow, observed=generation, expected=gpu.link_generation)
+    else:
+        warn(f"{slow}, or the slot, which is not seen here", action=Action.MONITOR)
+
+
+def _is_busy(gpu: Gpu) -> bool:
+    return any(percent >= BUSY_PERCENT for _, percent in read([gpu], "busy_percent"))
 
 
 @check(
@@ -108,19 +151,22 @@ def test_link_width(gpu: Gpu, profile: Profile) -> None:
 @check(
     action=Action.INSPECT,
     needs="driver.gpu_access",
-    source="DCGM: the generation is judged under load, as idle GPUs lower it",
+    source="DCGM: the generation is judged under load; GPUs lower it below P0 to save power",
     impact="performance",
-    jobs=True,
     aliases=["pcie.runs_at_full_generation_under_load"],
 )
 def test_link_generation(gpu: Gpu, profile: Profile) -> None:
-    """Under load, the PCIe link runs at the generation the profile expects."""
-    generation, expected = gpu.pcie.generation, profile.gpu.pcie_generation
-    loaded = gpu.processes and gpu.performance_state == 0
-    if loaded and generation < expected:
+    """In P0, the PCIe link runs at the generation the profile expects, loaded or not.
+
+    Where all GPUs of this model run at the same lower one, a setting of the server limits them.
+    """
+    generation, expected = gpu.link.generation, profile.gpu.pcie_generation
+    if generation < expected:
+        alike = gpu.link.sibling_generation == generation
         fail(
-            f"under load the PCIe link runs at generation {generation}, "
-            f"the profile expects {expected}",
+            f"in P0 the PCIe link runs at generation {generation}, the profile expects {expected}"
+            + (", and so do its siblings: check the BIOS settings" if alike else ""),
+            action=Action.FIX_CONFIG if alike else None,
             observed=generation,
             expected=expected,
         )
@@ -182,17 +228,50 @@ def test_fatal_errors(gpu: Gpu) -> None:
 
 
 @check(
-    action=Action.INSPECT,
+    action=Action.REBOOT,
     needs=("driver.gpu_access", "pcie.fatal_errors"),
     source="PCI Express advanced error reporting: the transaction failed, the link stays up",
     impact="correctness",
     aliases=["pcie.no_nonfatal_error"],
 )
 def test_nonfatal_errors(gpu: Gpu) -> None:
-    """The kernel has counted no non-fatal PCIe error of the GPU since boot."""
+    """The kernel has counted no non-fatal PCIe error of the GPU since boot.
+
+    Requests that a GPU does not support are counted at boot as a rule, and a few that were not
+    completed may be of a program that was killed: both only warn.
+    """
     total = gpu.aer.nonfatal.total
-    if total:
-        warn(f"non-fatal PCIe errors since boot: {total}", observed=total, expected=0)
+    told, grave = _counted(gpu)
+    if grave:
+        fail(
+            f"non-fatal PCIe errors since boot: {told or total}; reboot, and inspect the link if "
+            "they come back",
+            observed=total,
+            expected=0,
+        )
+    elif total:
+        warn(
+            f"non-fatal PCIe errors since boot: {told or total}",
+            action=Action.MONITOR,
+            observed=total,
+            expected=0,
+        )
     grown = gpu.aer.nonfatal.growth
     if grown > 0:
-        fail(f"non-fatal PCIe errors during the scan: {grown}", observed=grown, expected=0)
+        fail(
+            f"non-fatal PCIe errors during the scan: {per_minute(grown, gpu.aer.nonfatal.seconds)}",
+            action=Action.INSPECT,
+            observed=grown,
+            expected=0,
+        )
+
+
+def _counted(gpu: Gpu) -> tuple[str, bool]:
+    """Return the kinds of non-fatal errors in words, and whether they are of a fault."""
+    kinds = [
+        (kind.name, kind.total) for _, kinds in read([gpu], "nonfatal_kinds") for kind in kinds
+    ]
+    lost = sum(number for name, number in kinds if name in NOT_COMPLETED)
+    grave = any(name not in (*NOT_COMPLETED, *HARMLESS) for name, _ in kinds)
+    told = ", ".join(f"{number} {name}" for name, number in kinds)
+    return told, grave or lost > FEW_NOT_COMPLETED

@@ -32,6 +32,10 @@ class Aer:
     fatal: Counter
     nonfatal: Counter
 
+class AerKind:
+    name: str
+    total: int
+
 class Amount:
     label: str
     value: int
@@ -216,6 +220,13 @@ class Gpu:
     persistence: bool
     compute_mode: int
     processes: tuple[Process, ...]
+    graphics_processes: tuple[Process, ...]
+    mps_processes: tuple[Process, ...]
+    memory_used_mib: int
+    application_clock_mhz: int
+    default_application_clock_mhz: int
+    enforced_limit_w: float
+    core_margin_c: int
     ecc_errors: EccErrors
     sram: Sram
     remapped_rows: RemappedRows
@@ -236,6 +247,8 @@ class Gpu:
     busy_percent: int
     link_generation: int
     bus: BusLink
+    link: Link
+    nonfatal_kinds: tuple[AerKind, ...]
     logged_serial: str
     logged_uuid: str
 
@@ -308,6 +321,14 @@ class KernelLog:
     whole: bool
     lines: int
     instead: str
+
+class Link:
+    lanes: int
+    narrow: bool
+    slot_seen: bool
+    generation: int
+    sibling_lanes: int
+    sibling_generation: int
 
 class Load:
     samples: int
@@ -448,6 +469,7 @@ class Power:
 
 class Process:
     pid: int
+    name: str
 
 class Rate:
     label: str

@@ -1,14 +1,15 @@
 """The GPUs: found on PCI, read through NVML one by one, each named by its slot."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from gpuscan.collectors import bus, gpu_facts
+from gpuscan.collectors import bus, gpu_facts, link
 from gpuscan.collectors.host import NAMESPACE, container
 from gpuscan.collectors.kernel import KIND_ACCESS, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, names, samples, take, text
-from gpuscan.model import Driver, Fact, Gpu, Unread, is_unread, read_or
+from gpuscan.model import Driver, Fact, Gpu, Process, Unread, is_unread, read_or
 from gpuscan.model.nvml import ACCESS, UNKNOWN_ERROR, meaning_of
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, handle, handle_by_index
@@ -19,6 +20,8 @@ NVIDIA = "10DE"
 DISPLAY_CLASS = 0x03  # display and 3D controllers
 VGA, COMPUTE = 0x0300, 0x0302  # an adapter that drives a display, and a 3D controller
 NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
+PROCESS_LISTS = ("processes", "graphics_processes", "mps_processes")
+MOST_NAMED = 8  # programs of one list of one GPU whose names are read
 NOT_LOGGED = Unread("", "not-found", "the kernel log was not read")  # log.facts replaces it
 CALLS = tuple(ask for ask in gpu_facts.EVERY if not ask.call.startswith("/"))
 FILES = tuple(ask for ask in gpu_facts.EVERY if ask.call.startswith("/"))
@@ -37,6 +40,7 @@ def plan(known: Recording) -> list[str]:
     for address in read_or(on_pci, ()):
         keys += [f"link:{PCI}/{address}", _information(address)]
         keys += [ask.key(address) for ask in FILES]
+        keys += [key for key in [link.slot_key(known, address)] if key]
     if is_unread(known.get(INIT)) or COUNT not in known:
         return keys
     addresses = read_or(on_pci, ())
@@ -49,6 +53,8 @@ def plan(known: Recording) -> list[str]:
         keys += [ask.key(address) for ask in CALLS]
     for address in addresses:
         keys += gpu_facts.further_keys(known, address)
+    keys += [gpu_facts.MARGIN.key(a) for a in addresses if gpu_facts.wants_margin(known, a)]
+    keys += [_comm(pid) for pid in _pids(known, addresses)]
     return keys
 
 
@@ -61,11 +67,37 @@ def scope() -> list[str]:
         f"file:{SLOTS}/*/address",
         f"file:{PCI}/*/uevent",
         f"link:{PCI}/*",
+        f"file:{PCI}/*/max_link_width",
         "file:/proc/driver/nvidia/gpus/*/information",
         "nvml:nvmlDeviceGetHandleByIndex(*)",
         handle("*"),
+        gpu_facts.MARGIN.key("*"),
+        _comm("*"),
         *(key for ask in (*gpu_facts.EVERY, *gpu_facts.FURTHER) for key in ask.keys("*")),
     ]
+
+
+def _comm(pid: object) -> str:
+    return f"file:/proc/{pid}/comm"
+
+
+def _pids(known: Recording, addresses: Iterable[str]) -> list[int]:
+    """Return the programs on the GPUs, the first MOST_NAMED of each list of one GPU."""
+    found: dict[int, None] = {}
+    for address in addresses:
+        for ask in gpu_facts.OWN:
+            if ask.fact in PROCESS_LISTS:
+                listed: Fact[tuple[Process, ...]] = take(known, ask.key(address), ask.parse)
+                found |= dict.fromkeys(p.pid for p in read_or(listed, ())[:MOST_NAMED])
+    return list(found)
+
+
+def _named(recording: Recording, listed: Fact[tuple[Process, ...]]) -> Fact[tuple[Process, ...]]:
+    """Return the programs with their names, where the kernel gave one."""
+    if is_unread(listed):
+        return listed
+    names_ = (read_or(take(recording, _comm(one.pid), text), "") for one in listed)
+    return tuple(one._replace(name=name) for one, name in zip(listed, names_, strict=True))
 
 
 def again(known: Recording) -> list[str]:
@@ -196,7 +228,8 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[
     ]
     for gpu in named:
         _add_sources(recording, gpu, sources)
-    return tuple(named)
+        link.book(gpu, sources)
+    return tuple(link.with_siblings(named))
 
 
 def _listing(recording: Recording, sources: Sources) -> Fact[tuple[str, ...]]:
@@ -218,13 +251,16 @@ def _gpu(recording: Recording, address: str, driver: Driver, *, compute: bool) -
     """Return one GPU of a node that has *compute* GPUs, or none but VGA adapters."""
     uevent = f"file:{PCI}/{address}/uevent"
     answers = gpu_facts.facts(recording, address)
+    answers |= {name: _named(recording, answers[name]) for name in PROCESS_LISTS}
     slot = _physical_slot(recording, address)
+    on_bus = bus.link(recording, address)
     return Gpu(
         address=address,
         label=_label(answers, slot, address),
         device_id=take(recording, uevent, _device_id),
         role=_role(recording, address, compute=compute),
-        bus=bus.link(recording, address),
+        bus=on_bus,
+        link=link.link(recording, address, answers, on_bus),
         kernel_driver=take(recording, uevent, lambda value: _identity(value).get("DRIVER", "")),
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,

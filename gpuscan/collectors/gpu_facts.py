@@ -148,6 +148,24 @@ OWN = (
         since=535,
         momentary=True,
     ),
+    Query(
+        "graphics_processes",
+        "nvmlDeviceGetGraphicsRunningProcesses",
+        parse.processes,
+        since=535,
+        momentary=True,
+    ),
+    Query(
+        "mps_processes",
+        "nvmlDeviceGetMPSComputeRunningProcesses",
+        parse.processes,
+        since=535,
+        momentary=True,
+    ),
+    Query("application_clock_mhz", "nvmlDeviceGetApplicationsClock", count, ",0"),
+    Query("default_application_clock_mhz", "nvmlDeviceGetDefaultApplicationsClock", count, ",0"),
+    Query("enforced_limit_w", "nvmlDeviceGetEnforcedPowerLimit", parse.watts),
+    Query("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
     Query("sram", "nvmlDeviceGetSramEccErrorStatus", parse.sram, since=535),
     Query("remapped_rows", "nvmlDeviceGetRemappedRows", parse.remapped_rows, since=450),
     Query("spare_rows", "nvmlDeviceGetRowRemapperHistogram", parse.spare_rows, since=460),
@@ -251,8 +269,13 @@ REASONS = {  # NVML clocks event reasons, by their name in ClockReasons
 HARDWARE = 0x8 | 0x40 | 0x80
 OFFERED = (  # only in imported texts; no scan reads these
     Query("busy_percent", "nvmlDeviceGetUtilizationRates", lambda value: count(value["gpu"])),
-    Query("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
 )
+ALSO = (  # told by a call that another fact asks for
+    Query("memory_used_mib", "nvmlDeviceGetMemoryInfo", parse.used_mib),
+    Query("nonfatal_kinds", "/aer_dev_nonfatal", parse.aer_kinds),
+)
+MARGIN = Query("core_margin_c", "nvmlDeviceGetMarginTemperature", parse.margin_celsius)
+SLOWDOWN = "nvmlDeviceGetTemperatureThreshold"
 LINK_COUNT = Query("nvlinks", FIELD, count, ",91,0")
 # the rate of links 0 to 11 as GPUs before Hopper give it, each link in a field of its own
 RATE_FIELDS = (*range(84, 90), *range(132, 138))
@@ -334,9 +357,18 @@ def _older_keys(known: Recording, ask: Query, address: str) -> Iterator[str]:
         newer = older
 
 
+def wants_margin(known: Recording, address: str) -> bool:
+    """Return whether a GPU's margin to its limit is read: it takes 2 ms, and only Blackwell and
+    newer have no threshold in its place.
+    """
+    threshold = known.get(f"nvml:{SLOWDOWN}({address},1)")
+    return is_unread(threshold) and threshold.kind == "not-supported"
+
+
 def facts(recording: Recording, address: str) -> dict[str, Any]:
     """Return the facts of one GPU that this table has, by name."""
-    values = {ask.fact: ask.fact_of(recording, address) for ask in OWN}
+    values = {ask.fact: ask.fact_of(recording, address) for ask in (*OWN, *ALSO)}
+    values[MARGIN.fact] = _margin(recording, address)
     values |= {ask.fact: offered(recording, ask.key(address), ask.parse) for ask in OFFERED}
     for group in GROUPS:
         values[group.fact] = group.record(*(ask.fact_of(recording, address) for ask in group.asks))
@@ -347,7 +379,10 @@ def facts(recording: Recording, address: str) -> dict[str, Any]:
 
 def sources(recording: Recording, address: str) -> dict[str, tuple[str, ...]]:
     """Return the reading keys behind each fact of one GPU, by the fact's path within it."""
-    keys = {ask.fact: ask.asked(recording, address) for ask in (*OWN, *OFFERED, CLOCKS, LINK_COUNT)}
+    keys = {
+        ask.fact: ask.asked(recording, address)
+        for ask in (*OWN, *OFFERED, *ALSO, MARGIN, CLOCKS, LINK_COUNT)
+    }
     keys |= {
         f"{group.fact}.{ask.fact}": ask.asked(recording, address)
         for group in GROUPS
@@ -357,6 +392,13 @@ def sources(recording: Recording, address: str) -> dict[str, tuple[str, ...]]:
         for ask in (*LINK_ASKS[number], *LINK5_ASKS[number]):
             keys[f"nvlinks[{number}].{ask.fact}"] = ask.asked(recording, address)
     return keys
+
+
+def _margin(recording: Recording, address: str) -> Fact[int]:
+    key = MARGIN.key(address)
+    if key not in recording and not wants_margin(recording, address):
+        return Unread(key, "not-recorded", "the GPU has a slowdown temperature in its place")
+    return MARGIN.fact_of(recording, address)  # type: ignore[no-any-return]
 
 
 def _links(recording: Recording, address: str) -> Fact[tuple[NvLink, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuscan.collectors.reading import count, flag, if_told, integer, text
 from gpuscan.model import (
+    AerKind,
     Fabric,
     Fact,
     Mode,
@@ -104,6 +105,12 @@ def total_mib(value: Any) -> int:
     return count(value["total"]) >> 20
 
 
+def used_mib(value: Any) -> Fact[int]:
+    """Parse the memory in use of nvmlMemory_t, in bytes, including what the driver reserves."""
+    used = if_told(count, value.get("used", NOT_RECORDED))
+    return used if is_unread(used) else int(used) >> 20
+
+
 def watts(value: Any) -> float:
     """Parse milliwatts."""
     return count(value) / 1000
@@ -147,11 +154,23 @@ def aer_total(value: Any) -> int:
     return count(number)
 
 
+def aer_kinds(value: Any) -> tuple[AerKind, ...]:
+    """Parse the kinds of `aer_dev_nonfatal` that were counted: `CmpltTO 60` and the like."""
+    rows = [line.split() for line in text(value).splitlines()]
+    counted = [AerKind(name, count(number)) for name, number in rows]
+    return tuple(one for one in counted if one.total and not one.name.startswith("TOTAL_"))
+
+
 def celsius(value: Any) -> int:
     """Parse a temperature or a limit; 0 stands for "not known"."""
     if count(value) == 0:
         raise ValueError(value)
     return count(value)
+
+
+def margin_celsius(value: Any) -> int:
+    """Parse the degrees left to the GPU's limit (T.Limit): negative above it."""
+    return integer(value)
 
 
 def memory_celsius(value: Any) -> Fact[int]:

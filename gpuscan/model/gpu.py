@@ -99,6 +99,13 @@ class Aer(NamedTuple):
     nonfatal: Fact[Counter]
 
 
+class AerKind(NamedTuple):
+    """One kind of PCIe error by its name in sysfs (`CmpltTO`), and how many were counted."""
+
+    name: str
+    total: int
+
+
 class Power(NamedTuple):
     """Power in watts: drawn now, the limit in force and the default limit."""
 
@@ -197,10 +204,28 @@ class BusLink(NamedTuple):
     latched: Fact[tuple[str, ...]]
 
 
+class Link(NamedTuple):
+    """How a GPU's PCIe link compares: whether it has fewer lanes than both ends support (*narrow*),
+    and its generation in P0; in other P-states that is unread, as the link then saves power.
+
+    *slot_seen* says that the slot's end is known: in a guest or a pasted text it is not. The most
+    lanes and the highest generation in P0 of the other GPUs of the same model are 0 if there are
+    none.
+    """
+
+    lanes: Fact[int]
+    narrow: Fact[bool]
+    slot_seen: bool
+    generation: Fact[int]
+    sibling_lanes: int = 0
+    sibling_generation: int = 0
+
+
 class Process(NamedTuple):
-    """A program that computes on the GPU."""
+    """A program on the GPU; its *name* is empty if the kernel did not give it."""
 
     pid: int
+    name: str = ""
 
 
 class Gpu(NamedTuple):
@@ -215,8 +240,11 @@ class Gpu(NamedTuple):
     PCIe root port above the GPU; *recovery_action* is NVML field 230 (0 none, 1 reset, 2 reboot, 3
     drain P2P, 4 drain and reset, 5 IMEX domain, 6 bus reset, 7 system reboot); *busy_percent* is
     the share of time in which a program ran on it, *link_generation* the highest PCIe generation of
-    both ends; *logged_serial* and *logged_uuid* are what the driver logged when the GPU failed,
-    often the only source for a dead one.
+    both ends; *processes* compute, those of *mps_processes* through MPS; *enforced_limit_w* is the
+    lowest power limit in force, also of the BMC; *core_margin_c* the degrees left to the GPU's
+    limit (T.Limit); *nonfatal_kinds* what kinds of non-fatal PCIe errors the kernel counted since
+    boot; *logged_serial* and *logged_uuid* are what the driver logged when the GPU failed, often
+    the only source for a dead one.
     """
 
     address: str
@@ -244,6 +272,13 @@ class Gpu(NamedTuple):
     persistence: Fact[bool]
     compute_mode: Fact[int]
     processes: Fact[tuple[Process, ...]]
+    graphics_processes: Fact[tuple[Process, ...]]
+    mps_processes: Fact[tuple[Process, ...]]
+    memory_used_mib: Fact[int]
+    application_clock_mhz: Fact[int]
+    default_application_clock_mhz: Fact[int]
+    enforced_limit_w: Fact[float]
+    core_margin_c: Fact[int]
     ecc_errors: EccErrors
     sram: Fact[Sram]
     remapped_rows: Fact[RemappedRows]
@@ -264,6 +299,8 @@ class Gpu(NamedTuple):
     busy_percent: Fact[int]
     link_generation: Fact[int]
     bus: Fact[BusLink]
+    link: Link
+    nonfatal_kinds: Fact[tuple[AerKind, ...]]
     logged_serial: Fact[str]
     logged_uuid: Fact[str]
 
@@ -272,18 +309,26 @@ class Gpu(NamedTuple):
 NO_CAPABILITY = frozenset(
     (
         "access",
+        "mps_processes",
+        "memory_used_mib",
+        "graphics_processes",
+        "default_application_clock_mhz",
+        "core_margin_c",
+        "application_clock_mhz",
         "address",
         "bus",
         "busy_percent",
         "device_id",
         "kernel_driver",
         "label",
+        "link",
         "link_generation",
         "logged_serial",
         "logged_uuid",
         "minor",
         "module_id",
         "name",
+        "nonfatal_kinds",
         "nvml_index",
         "performance_state",
         "physical_slot",

@@ -646,16 +646,21 @@ def _wanted(recording: Recording) -> list[str]:
     return [key for key in asked if key not in recording and recording.covers(key)]
 
 
+NEWER_FILES = ("/max_link_width", "/comm")
+
+
 @cache
 def _scope() -> list[str]:
     """All that a scan sets out to read, but for calls to which nobody wrote an answer: to these
     recordings a fact that is new to gpuscan is not recorded, as to any older recording.
     """
-    answers = [key for key in answers_of() if key.startswith("nvml:")]
+    answers = list(answers_of())
     return [
         pattern
         for pattern in collectors.scope()
-        if not pattern.startswith("nvml:nvmlDevice") or fnmatch.filter(answers, pattern)
+        if not pattern.startswith("nvml:nvmlDevice")
+        and not pattern.endswith(NEWER_FILES)
+        or fnmatch.filter(answers, pattern)
     ]
 
 
