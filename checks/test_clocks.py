@@ -25,6 +25,27 @@ def test_caps(gpu: Gpu) -> None:
 
 
 @check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "clocks.caps"),
+    source="nvidia-smi: application clocks and their defaults; deprecated in newer drivers",
+    impact="performance",
+)
+def test_application_clock(gpu: Gpu) -> None:
+    """The application clock is not below its default.
+
+    An idle GPU does not show the cap among the reasons for its clocks.
+    """
+    clock, default = gpu.application_clock_mhz, gpu.default_application_clock_mhz
+    if clock < default:
+        warn(
+            f"the application clock is set to {clock} MHz, its default is {default} MHz: reset it "
+            "with nvidia-smi -rac",
+            observed=clock,
+            expected=default,
+        )
+
+
+@check(
     action=Action.INSPECT,
     needs=("driver.gpu_access", "thermal.hardware_slowdown", "thermal.power_brake"),
     source=f"{SOURCE}; hardware slowdown halves the clock or worse: power or heat",

@@ -1,8 +1,11 @@
 """GPU memory: faulty rows are remapped, none is waiting for a reset, and ECC is as expected."""
 
-from gpuscan import Action, Gpu, Profile, check, fail, warn
+from gpuscan import Action, Gpu, Node, Past, Profile, check, fail, read, warn
 from gpuscan.model.outcome import TO_REPLACE
 
+PAGES = "retired_pages.double_bit"
+MANY_DOUBLE_BIT = 15
+WEEK_S = 7 * 86400
 GUIDE = "NVIDIA GPU memory error management guide"
 # An error that takes its row out of use is a new one each time. Errors that return and retire
 # nothing are for the field diagnostic (NVIDIA GPU debug guidelines).
@@ -77,7 +80,7 @@ def test_uncorrectable_ecc(gpu: Gpu) -> None:
 
 @check(
     action=Action.REPLACE,
-    needs="driver.gpu_access",
+    needs=("driver.gpu_access", "memory.ecc_mode"),  # with ECC off nothing is counted
     source=f"{GUIDE}: the SRAM error threshold is a criterion for RMA once the field diagnostic "
     "confirms it",
     impact="correctness",
@@ -175,6 +178,48 @@ def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
 
 
 @check(
+    action=Action.REPLACE,
+    needs=("driver.gpu_access", "memory.retired_pages"),
+    source="DCGM: more than 15 pages retired by double-bit errors, and more than one within a week;"
+    " NVIDIA dynamic page retirement: growth past 15 is a criterion for RMA",
+    impact="correctness",
+    shared=False,
+)
+def test_page_growth(node: Node) -> None:
+    """No GPU with many pages retired by double-bit errors retires more (before Ampere)."""
+    many = [
+        (gpu, pages)
+        for gpu, pages in read(node.gpus, "retired_pages.double_bit")
+        if pages > MANY_DOUBLE_BIT
+    ]
+    for gpu, pages in many:
+        earlier = [before for _, past in read([node], "past") for before in _pages(past, gpu)]
+        grown = pages - min(earlier, default=pages)
+        told = f"{gpu.label}: {pages} pages are retired by double-bit errors"
+        if grown > 1:
+            fail(f"{told}, {grown} more within a week", culprits=[gpu], observed=pages)
+        else:
+            warn(
+                f"{told}; more within a week means an RMA",
+                action=Action.MONITOR,
+                culprits=[gpu],
+                observed=pages,
+            )
+
+
+def _pages(past: Past, gpu: Gpu) -> list[float]:
+    """Return the pages that runs of the last week counted of this GPU, not of one before it."""
+    serial = next((known for _, known in read([gpu], "serial")), "")
+    came = [part.first_s for part in past.parts if serial and part.serial == serial]
+    since_s = max(past.at_s - WEEK_S, *came)
+    return [
+        one.value
+        for one in past.measured
+        if one.name == PAGES and one.subject == f"gpu:{gpu.label}" and one.at_s >= since_s
+    ]
+
+
+@check(
     action=Action.RESET_GPU,
     urgency="next-idle",
     needs="driver.gpu_access",
@@ -246,8 +291,18 @@ def test_repair_pending(gpu: Gpu) -> None:
 def test_ecc_mode(gpu: Gpu, profile: Profile) -> None:
     """ECC is on or off as the profile expects."""
     mode, expected = gpu.ecc_mode.current, profile.gpu.ecc
-    if mode != expected:
-        now, should = ("on", "off") if mode else ("off", "on")
+    if mode == expected:
+        return
+    now, should = ("on", "off") if mode else ("off", "on")
+    if any(pending == expected for _, pending in read([gpu], "ecc_mode.pending")):
+        fail(
+            f"ECC is {now}, the profile expects {should}: so it will be after a GPU reset",
+            action=Action.RESET_GPU,
+            urgency="next-idle",
+            observed=mode,
+            expected=expected,
+        )
+    else:
         fail(f"ECC is {now}, the profile expects {should}", observed=mode, expected=expected)
 
 
@@ -259,11 +314,23 @@ def test_ecc_mode(gpu: Gpu, profile: Profile) -> None:
     impact="correctness",
     aliases=["memory.no_ecc_change_is_pending"],
 )
-def test_ecc_mode_pending(gpu: Gpu) -> None:
-    """No ECC mode change is pending."""
-    if gpu.ecc_mode.current != gpu.ecc_mode.pending:
-        mode = "on" if gpu.ecc_mode.pending else "off"
+def test_ecc_mode_pending(gpu: Gpu, profile: Profile) -> None:
+    """No ECC mode change is pending.
+
+    One to a mode that the profile does not want is to be taken back: a reset would carry it out.
+    """
+    pending, wanted = gpu.ecc_mode.pending, profile.gpu.get("ecc")
+    if gpu.ecc_mode.current == pending:
+        return
+    mode, back = ("on", "0") if pending else ("off", "1")
+    if wanted is None or pending == wanted:
+        fail(f"an ECC mode change is pending: {mode} from the next GPU reset", observed=pending)
+    else:
         fail(
-            f"an ECC mode change is pending: {mode} from the next GPU reset",
-            observed=gpu.ecc_mode.pending,
+            f"ECC will be {mode} after the next GPU reset, against the profile: take it back with "
+            f"nvidia-smi -e {back}",
+            action=Action.FIX_CONFIG,
+            urgency="now",
+            observed=pending,
+            expected=wanted,
         )

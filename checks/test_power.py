@@ -3,6 +3,8 @@
 from gpuscan import Action, Gpu, Profile, check, fail, read, warn
 from gpuscan.profile.values import in_words, options
 
+ROUNDING_W = 1.0
+
 
 @check(
     action=Action.FIX_CONFIG,
@@ -39,6 +41,24 @@ def test_limit_lowered(gpu: Gpu) -> None:
             f"the power limit is {limit:g} W, below the default of {default:g} W",
             observed=limit,
             expected=default,
+        )
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "power.limit"),
+    source="NVML: the enforced limit is the lowest of all limiters, one set out of band included",
+    impact="performance",
+)
+def test_enforced_limit(gpu: Gpu) -> None:
+    """The power limit in force is the one that is set."""
+    limit, enforced = gpu.power.limit_w, gpu.enforced_limit_w
+    if enforced < limit - ROUNDING_W:
+        fail(
+            f"the power limit is set to {limit:g} W, but {enforced:g} W are enforced: look for a "
+            "cap set by the BMC or the chassis",
+            observed=enforced,
+            expected=limit,
         )
 
 

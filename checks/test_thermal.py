@@ -64,6 +64,24 @@ def test_core_temperature(gpu: Gpu) -> None:
 
 @check(
     action=Action.INSPECT,
+    needs=("driver.gpu_access", "thermal.hardware_slowdown", "thermal.core_temperature"),
+    source=f"{SOURCE}; NVML: the margin is the distance to the GPU's limit (T.Limit)",
+    impact="performance",
+)
+def test_core_margin(gpu: Gpu) -> None:
+    """The GPU core has a margin to its limit, where the driver gives no slowdown temperature."""
+    margin = gpu.core_margin_c
+    if margin <= 0:
+        fail(
+            f"the GPU core is {-margin} °C above its limit (T.Limit {margin} °C): check airflow, "
+            "heat sink and cold plate",
+            observed=margin,
+            expected=">0",
+        )
+
+
+@check(
+    action=Action.INSPECT,
     needs="driver.gpu_access",
     source=SOURCE,
     impact="correctness",

@@ -1,6 +1,6 @@
 """Workload: no program runs on a drained node, and none was let down by the node."""
 
-from gpuscan import Action, Gpu, Node, check, fail, warn
+from gpuscan import Action, Gpu, Node, Process, Profile, check, fail, read, warn
 
 # CUDA errors that point to the node, by code; all others are a program's own and only warn
 NODE_ERRORS = {
@@ -87,10 +87,67 @@ def test_nccl(node: Node) -> None:
 )
 def test_processes(gpu: Gpu) -> None:
     """No compute process is running on the GPU."""
-    pids = [process.pid for process in gpu.processes]
-    if pids:
+    computing = _named(gpu.processes)
+    if computing:
         fail(
-            f"compute processes are running on the GPU (PID {', '.join(map(str, pids))})",
-            observed=len(pids),
+            f"compute processes are running on the GPU (PID {', '.join(computing)})",
+            observed=len(computing),
             expected=0,
+        )
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "workload.processes"),
+    source="NVML: programs that draw, and those that compute through MPS, have lists of their own",
+    impact="capacity",
+    jobs=True,
+)
+def test_other_processes(gpu: Gpu) -> None:
+    """No program computes on the GPU through MPS, and none draws on it.
+
+    One that draws only warns: it may be the node's own display.
+    """
+    shared, drawing = _named(gpu.mps_processes), _named(gpu.graphics_processes)
+    if shared:
+        fail(
+            f"MPS processes are running on the GPU (PID {', '.join(shared)})",
+            observed=len(shared),
+            expected=0,
+        )
+    if drawing:
+        warn(
+            f"graphics programs are running on the GPU (PID {', '.join(drawing)})",
+            action=Action.MONITOR,
+            observed=len(drawing),
+        )
+
+
+def _named(listed: tuple[Process, ...]) -> list[str]:
+    """Return each program as `4242 python`, or without a name that is not known."""
+    return [f"{process.pid} {process.name}".rstrip() for process in listed]
+
+
+@check(
+    action=Action.FIX_CONFIG,
+    needs=("driver.gpu_access", "workload.processes"),
+    source="NVML: the memory in use includes what the driver reserves; 645 MiB on an idle H200",
+    impact="capacity",
+    jobs=True,
+)
+def test_memory_in_use(gpu: Gpu, profile: Profile) -> None:
+    """No memory of the GPU is in use that no process owns.
+
+    A context that a killed job left behind holds it, and the next job finds the GPU full.
+    """
+    used, most = gpu.memory_used_mib, profile.limits.memory_reserved_mib
+    if used <= most:
+        return
+    lists = ("processes", "graphics_processes", "mps_processes")
+    if not any(listed for name in lists for _, listed in read([gpu], name)):
+        fail(
+            f"{used} MiB of GPU memory are in use, and no process owns them: find what holds "
+            "/dev/nvidia* open (fuser -v), else reset the GPU",
+            observed=used,
+            expected=f"<={most}",
         )

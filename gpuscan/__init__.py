@@ -9,7 +9,19 @@ if TYPE_CHECKING:
     from gpuscan.engine.suite import check, fail, warn
     from gpuscan.model.outcome import Action
     from gpuscan.model.rate import exceeds, per_minute
-    from gpuscan.views import BurnTest, Change, Gpu, Incident, Node, Port, Profile, Rate, Service
+    from gpuscan.views import (
+        BurnTest,
+        Change,
+        Gpu,
+        Incident,
+        Node,
+        Past,
+        Port,
+        Process,
+        Profile,
+        Rate,
+        Service,
+    )
 
 __all__ = [
     "Action",
@@ -18,7 +30,9 @@ __all__ = [
     "Gpu",
     "Incident",
     "Node",
+    "Past",
     "Port",
+    "Process",
     "Profile",
     "Rate",
     "Service",
@@ -39,7 +53,9 @@ _HOME = {
     "Gpu": "gpuscan.model",
     "Incident": "gpuscan.model",
     "Node": "gpuscan.model",
+    "Past": "gpuscan.model",
     "Port": "gpuscan.model",
+    "Process": "gpuscan.model",
     "Profile": "gpuscan.profile",
     "Rate": "gpuscan.model",
     "Service": "gpuscan.model",

@@ -248,6 +248,7 @@ class Gpu:
     link_generation: int
     bus: BusLink
     link: Link
+    model: str
     nonfatal_kinds: tuple[AerKind, ...]
     logged_serial: str
     logged_uuid: str
@@ -353,6 +354,12 @@ class Load:
     memory_max_c: int
     limit_w: float
 
+class Measured:
+    name: str
+    subject: str
+    value: float
+    at_s: float
+
 class Mismatch:
     address: str
     expected: str
@@ -417,6 +424,7 @@ class Past:
     held: tuple[Held, ...]
     booted_s: float
     ports: tuple[PortSeen, ...]
+    measured: tuple[Measured, ...]
 
 class Pcie:
     width: int

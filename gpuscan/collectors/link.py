@@ -57,17 +57,11 @@ def with_siblings(gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def _compared(gpu: Gpu, gpus: Sequence[Gpu]) -> Link:
-    siblings = [o.link for o in gpus if o is not gpu and model_of(o) == model_of(gpu)]
+    siblings = [o.link for o in gpus if o is not gpu and o.model == gpu.model]
     return gpu.link._replace(
         sibling_lanes=max((read_or(one.lanes, 0) for one in siblings), default=0),
         sibling_generation=max((read_or(one.generation, 0) for one in siblings), default=0),
     )
-
-
-def model_of(gpu: Gpu) -> str:
-    """Return what GPUs of one model share: the device id, else the name, else nothing."""
-    named = read_or(gpu.name, gpu.address)
-    return str(read_or(gpu.device_id, named))
 
 
 def book(gpu: Gpu, booked: Sources) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from gpuscan.collectors.log_text import booted_s
 from gpuscan.collectors.reading import Sources, count, parsed, take
 from gpuscan.model import Unread, is_unread, read_or
-from gpuscan.model.past import Boot, Fault, Held, Past, PortSeen, Seen, Tried
+from gpuscan.model.past import Boot, Fault, Held, Measured, Past, PortSeen, Seen, Tried
 from gpuscan.recording import Recording
 
 KEYS = {
@@ -23,8 +23,9 @@ KEYS = {
     "parts": "history:parts",
     "held": "history:hold",
     "ports": "history:ports",
+    "measured": "history:measured",
 }
-LATER = ("ports",)  # lists that no recording made before they existed has
+LATER = ("ports", "measured")  # lists that no recording made before they existed has
 SCOPE = "history:*"
 SEL = "run:ipmitool -c sel elist"  # slow: asked for only where the past makes it matter
 POWER_WORDS = ("power off", "power cycle", "ac lost", "initiated by power up", "power-off")
@@ -35,6 +36,7 @@ LISTS: Mapping[str, Any] = {
     "parts": Seen,
     "held": Held,
     "ports": PortSeen,
+    "measured": Measured,
 }
 
 

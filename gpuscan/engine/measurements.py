@@ -19,6 +19,7 @@ GPU = (
     ("pcie.replays.total", "replays"),
     ("ecc_errors.corrected_aggregate", "errors"),
     ("ecc_errors.uncorrected_aggregate", "errors"),
+    ("retired_pages.double_bit", "pages"),
     ("remapped_rows.correctable", "rows"),
     ("remapped_rows.uncorrectable", "rows"),
 )

@@ -33,7 +33,7 @@ from gpuscan.model.gpu import (
 )
 from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Echo, Incident, KernelLog
-from gpuscan.model.past import Boot, Fault, Held, Past, PortSeen, Seen, Tried
+from gpuscan.model.past import Boot, Fault, Held, Measured, Past, PortSeen, Seen, Tried
 from gpuscan.model.service import AppError, Said, Service
 from gpuscan.model.storage import Disk, Firmware
 from gpuscan.model.unread import DERIVED, KINDS, READING_KINDS, Fact, Unread, is_unread, read_or
@@ -71,6 +71,7 @@ __all__ = [
     "KernelLog",
     "Link",
     "Load",
+    "Measured",
     "Mismatch",
     "Mode",
     "Node",

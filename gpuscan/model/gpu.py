@@ -300,6 +300,7 @@ class Gpu(NamedTuple):
     link_generation: Fact[int]
     bus: Fact[BusLink]
     link: Link
+    model: str
     nonfatal_kinds: Fact[tuple[AerKind, ...]]
     logged_serial: Fact[str]
     logged_uuid: Fact[str]
@@ -326,6 +327,7 @@ NO_CAPABILITY = frozenset(
         "logged_serial",
         "logged_uuid",
         "minor",
+        "model",
         "module_id",
         "name",
         "nonfatal_kinds",

@@ -99,6 +99,15 @@ class PortSeen(NamedTuple):
     boot_id: str
 
 
+class Measured(NamedTuple):
+    """A number that an earlier run read of a part: *name* as in a report's measurements."""
+
+    name: str
+    subject: str
+    value: float
+    at_s: float
+
+
 class Past(NamedTuple):
     """What the archive had on this machine when the scan began at *at_s*; *runs* counts earlier
     ones. *booted_s* is the Unix time of this boot, 0.0 if that is not known.
@@ -113,3 +122,4 @@ class Past(NamedTuple):
     held: tuple[Held, ...]
     booted_s: float = 0.0
     ports: tuple[PortSeen, ...] = ()
+    measured: tuple[Measured, ...] = ()

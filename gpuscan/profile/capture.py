@@ -3,7 +3,7 @@
 What is captured of which key is `x-capture` in the schema: *fact*, the path of a fact in the node
 (`gpus.pcie.width`; of each GPU, and all must agree); *fold* (count, list, set, min, sum), how the
 values of a list become one; *format*, a text around the value; *equals*, the value that makes the
-expectation true.
+expectation true; *names*, the words for a number.
 """
 
 import json
@@ -128,6 +128,8 @@ def _value(rule: Mapping[str, Any], fact: Any) -> Any:
         return None
     if "equals" in rule:
         return fact == rule["equals"] or None
+    if "names" in rule:
+        return rule["names"][fact] if fact < len(rule["names"]) else None
     if "format" in rule:
         return rule["format"].format(fact)
     if "fold" not in rule:

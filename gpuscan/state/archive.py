@@ -247,6 +247,14 @@ class Archive:
         )
         return rows[::-1]
 
+    def measured(self, machine: str, name: str, since_s: float, until_s: float) -> list[Row]:
+        """Return what runs of a machine measured under *name*, named as in `model.Measured`."""
+        return self._query(
+            "SELECT name, subject, value, at AS at_s FROM measurements JOIN runs ON run = runs.id"
+            " WHERE machine = ? AND name = ? AND at >= ? AND at < ? ORDER BY at",
+            (machine, name, since_s, until_s),
+        )
+
     def boots(self, machine: str, since_s: float, until_s: float) -> list[Row]:
         """Return each boot that runs saw, with the first, the last and the last complete one."""
         return self._query(

@@ -280,9 +280,10 @@ class Store:
             raise StateError(str(error)) from None
 
 
-NOTHING: dict[str, Any] = {"runs": 0} | {
-    name: [] for name in ("faults", "tried", "boots", "parts", "ports")
-}
+LISTS = ("faults", "tried", "boots", "parts", "ports", "measured")
+NOTHING: dict[str, Any] = {"runs": 0, **{name: [] for name in LISTS}}
+PAGES = "retired_pages.double_bit"  # the only measurement whose past is judged
+WEEK_DAYS = 7
 
 
 def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
@@ -290,6 +291,7 @@ def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
     tried = [
         event for event in archive.events(owner.key, "tried") if since_s <= event["at"] < owner.at_s
     ]
+    pages = archive.measured(owner.key, PAGES, owner.at_s - WEEK_DAYS * DAY_S, owner.at_s)
     runs_at = [run["at"] for run in archive.verdicts(owner.key, since_s, owner.at_s)]
     return {
         "runs": archive.count_runs(owner.key, owner.at_s),
@@ -299,6 +301,7 @@ def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
         "boots": archive.boots(owner.key, since_s, owner.at_s),
         "parts": archive.parts(owner.key, owner.at_s),
         "ports": archive.ports(owner.key, since_s, owner.at_s),
+        "measured": [row for row in pages if row["value"]],
     }
 
 

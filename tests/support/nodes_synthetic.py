@@ -465,6 +465,11 @@ def _gpu(number: int, seat: Seat, site: Site) -> Answers:
         "PersistenceMode": 1,
         "ComputeMode": 0,
         "ComputeRunningProcesses": [],
+        "GraphicsRunningProcesses": [],
+        "MPSComputeRunningProcesses": [],
+        "EnforcedPowerLimit": board.power_mw,
+        "MarginTemperature": 53,
+        "MaxPcieLinkGeneration": generation,
         "SramEccErrorStatus": SRAM,
         "RemappedRows": [0, 0, 0, 0],
         "RowRemapperHistogram": {"max": board.banks, "high": 0, "partial": 0, "low": 0, "none": 0},
@@ -486,6 +491,8 @@ def _gpu(number: int, seat: Seat, site: Site) -> Answers:
     }
     with_arguments = {
         "Temperature": {"0": 30 + number},
+        "ApplicationsClock": {"0": 1980},
+        "DefaultApplicationsClock": {"0": 1980},
         "TemperatureThreshold": {"1": 89, "2": 95},  # a real H200's
         "TotalEccErrors": {"1,0": 0, "1,1": 0, "0,0": 0, "0,1": 2 * number},
         "FieldValues": {
