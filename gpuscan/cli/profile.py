@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpuscan.burnin.request import BurnInOptions
     from gpuscan.live.machine import ScanOptions
     from gpuscan.model import Node
+    from gpuscan.model.outcome import Result
     from gpuscan.recording import Recording
 
 profile = typer.Typer(
@@ -133,14 +134,23 @@ def capture(recordings: Sequence[str], output: str | None, **values: Any) -> Non
     if output and output != "-":
         check_writable(output)
     if recordings:
-        nodes = [_good_node(file, open_recording(file)) for file in recordings]
+        good = [_good_node(file, open_recording(file)) for file in recordings]
     else:
-        nodes = [_scan_good_node(read_scan_options(values), burn_in)]
-    write(capture_profile(nodes), output or "")
+        good = [_scan_good_node(read_scan_options(values), burn_in)]
+    warned = sorted({check for _, checks in good for check in checks})
+    write(capture_profile([node for node, _ in good], warned), output or "")
 
 
-def _scan_good_node(scan: "ScanOptions", burn_in: "BurnInOptions") -> "Node":
-    """Return this node, exercised if the level asks for it."""
+# a setting that the profile captures, and so states
+STATED = ("power.limit_lowered",)
+# siblings that differ are only watched on a node in service, and no pattern for others
+ODD = ("driver.inforom_match", "infiniband.firmware_match", "infiniband.port_rate_match")
+
+
+def _scan_good_node(
+    scan: "ScanOptions", burn_in: "BurnInOptions"
+) -> tuple["Node", tuple[str, ...]]:
+    """Return this node, exercised if the level asks for it, and the checks that warned."""
     from gpuscan.cli.pipeline import PASSIVE
     from gpuscan.live.machine import scan_machine
 
@@ -151,7 +161,7 @@ def _scan_good_node(scan: "ScanOptions", burn_in: "BurnInOptions") -> "Node":
         from gpuscan.profile.capture import capture_profile
 
         capture_profile(
-            [_good_node("this node", recording)]
+            [_good_node("this node", recording)[0]]
         )  # refuses now, before minutes are spent
         signal = run_burnin(scan, burn_in, recording, prepare(Selection()))
     if signal:
@@ -159,9 +169,11 @@ def _scan_good_node(scan: "ScanOptions", burn_in: "BurnInOptions") -> "Node":
     return _good_node("this node", recording)
 
 
-def _good_node(name: str, recording: "Recording") -> "Node":
-    """Return the node of a recording; raises UsageError where it fails a check, or one could not
-    be judged: a profile is a promise about good nodes.
+def _good_node(name: str, recording: "Recording") -> tuple["Node", tuple[str, ...]]:
+    """Return the node of a recording, and the checks that warned of what needs no work on it.
+
+    Raises UsageError where it fails a check, one could not be judged, or one warned of a setting or
+    a part: a profile is a promise about good nodes, and must not bless an odd one.
     """
     from gpuscan import collectors
     from gpuscan import profile as profiles
@@ -174,8 +186,10 @@ def _good_node(name: str, recording: "Recording") -> "Node":
     chosen, _ = profiles.choose(node)
     report = judge(Case(node, chosen._replace(vouches=True), judging.all_checks()))
     wrong = [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+    warned = [result for result in report.results if result.status is Status.WARN]
+    wrong += [result for result in warned if _needs_work(result)]
     if not wrong:
-        return node
+        return node, tuple(result.check for result in warned)
     first = wrong[0]
     message = first.findings[0].message if first.findings else first.reason
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
@@ -185,3 +199,11 @@ def _good_node(name: str, recording: "Recording") -> "Node":
         f" {first.check} on {first.subject}: {message}{more};"
         f" see gpuscan run --profile {chosen.name}{level}"
     )
+
+
+def _needs_work(result: "Result") -> bool:
+    """Return whether a warning is of a setting or a part, not of a program or of what to watch."""
+    from gpuscan.model.outcome import Action
+
+    heavy = any(each.action.rank >= Action.FIX_CONFIG.rank for each in result.findings)
+    return result.check in ODD or (heavy and result.check not in STATED)

@@ -397,7 +397,7 @@ def sources(recording: Recording, address: str) -> dict[str, tuple[str, ...]]:
 def _margin(recording: Recording, address: str) -> Fact[int]:
     key = MARGIN.key(address)
     if key not in recording and not wants_margin(recording, address):
-        return Unread(key, "not-recorded", "the GPU has a slowdown temperature in its place")
+        return Unread(key, "not-supported", "the GPU has a slowdown temperature in its place")
     return MARGIN.fact_of(recording, address)  # type: ignore[no-any-return]
 
 

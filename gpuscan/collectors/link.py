@@ -48,7 +48,7 @@ def _at_full_speed(state: Any, pcie: Pcie) -> Any:
         return pcie.generation
     if is_unread(state):
         return state
-    return Unread("", "not-recorded", f"in P{state} the link slows down to save power")
+    return Unread("", "not-supported", f"in P{state} the link slows down to save power")
 
 
 def with_siblings(gpus: Sequence[Gpu]) -> list[Gpu]:

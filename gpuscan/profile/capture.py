@@ -29,8 +29,9 @@ FOLDS: dict[str, Callable[[Sequence[Any]], Any]] = {
 }
 
 
-def capture_profile(nodes: Sequence[Node]) -> str:
-    """Return the YAML of a profile that these good nodes fit.
+def capture_profile(nodes: Sequence[Node], warned: Sequence[str] = ()) -> str:
+    """Return the YAML of a profile that these good nodes fit; *warned* are the checks that warned
+    on them, which its first line tells.
 
     One node gives its own values. Of several only what all share is expected, and the lowest of
     their versions. Raises UsageError for two nodes, for nodes without GPUs, and where GPUs differ.
@@ -44,6 +45,7 @@ def capture_profile(nodes: Sequence[Node]) -> str:
         raise UsageError("these nodes hold GPUs of different models: capture each kind by itself")
     folded = data[0] if len(data) == 1 else _fold(data)
     source = "a node that passed" if len(nodes) == 1 else f"{len(nodes)} nodes that passed"
+    source += f" (with warnings of {', '.join(warned)})" if warned else ""
     head = f"# Captured by gpuscan {__version__} from {source}; every value was read there.\n"
     return head + render_yaml(folded)
 

@@ -117,6 +117,7 @@ def test_every_value_is_one_that_was_read(tmp_path: Path) -> None:
         "ecc": True,
         "mig": False,
         "persistence": True,
+        "compute_mode": "default",
         "vbios": "==96.00.99.00.01",
         "fabric": True,
     }
@@ -185,10 +186,30 @@ def test_what_the_gpus_gave_may_not_go_missing(name: str, has: set[str], lacks: 
             "memory.row_remap on gpu:SXM4",
         ),
         (
+            {f"nvml:nvmlDeviceGetCurrentClocksEventReasons({GPU})": 8},
+            "clocks.unexplained_slowdown on gpu:SXM4",
+        ),
+        (
+            {f"nvml:nvmlDeviceGetFieldValues({GPU},163,7)": {"growth": 3}},
+            "nvlink.link_errors on gpu:SXM4",
+        ),
+        (
+            {f"nvml:nvmlDeviceGetInforomImageVersion({GPU})": "G520.0200.00.01"},
+            "driver.inforom_match on",
+        ),
+        (
+            {"file:/sys/class/infiniband/mlx5_3/fw_ver": "28.36.1010"},
+            "infiniband.firmware_match on",
+        ),
+        (
+            {f"nvml:nvmlDeviceGetApplicationsClock({GPU},0)": 1200},
+            "clocks.application_clock on gpu:SXM4",
+        ),
+        (
             {f"nvml:nvmlDeviceGetVbiosVersion({GPU})": "96.00.74.00.01"},
             "the GPUs differ in vbios",
         ),
-        ({f"nvml:nvmlDeviceGetPersistenceMode({GPU})": 0}, "the GPUs differ in persistence"),
+        ({f"nvml:nvmlDeviceGetPersistenceMode({GPU})": 0}, "modes.persistence_match on node"),
     ],
 )
 def test_a_node_that_is_not_good_is_refused(
@@ -218,6 +239,7 @@ def test_of_three_nodes_what_all_share_is_expected(tmp_path: Path) -> None:
         power = {
             f"nvml:nvmlDeviceGetPowerManagement{which}Limit(*": limit for which in ("", "Default")
         }
+        power["nvml:nvmlDeviceGetEnforcedPowerLimit(*"] = limit
         nodes.append(patch(base("a100-8x-ib"), {**changes, **power}))
     file = captured(tmp_path, *nodes)
     data = data_of(file)
