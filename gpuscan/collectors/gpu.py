@@ -261,7 +261,7 @@ def _gpu(recording: Recording, address: str, driver: Driver, *, compute: bool) -
         role=_role(recording, address, compute=compute),
         bus=on_bus,
         link=link.link(recording, address, answers, on_bus),
-        model=_model(recording, address, answers),
+        model=_model_of(recording, address, answers),
         kernel_driver=take(recording, uevent, lambda value: _identity(value).get("DRIVER", "")),
         root_port=take(recording, f"link:{PCI}/{address}", _root_port),
         physical_slot=slot,
@@ -294,7 +294,7 @@ def _device_id(value: Any) -> Any:
     )
 
 
-def _model(recording: Recording, address: str, answers: dict[str, Any]) -> str:
+def _model_of(recording: Recording, address: str, answers: dict[str, Any]) -> str:
     """Return what GPUs of one model share: the device id, else the name, else nothing."""
     named = read_or(answers["name"], address)
     uevent = f"file:{PCI}/{address}/uevent"
