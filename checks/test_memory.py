@@ -183,7 +183,6 @@ def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
     source="DCGM: more than 15 pages retired by double-bit errors, and more than one within a week;"
     " NVIDIA dynamic page retirement: growth past 15 is a criterion for RMA",
     impact="correctness",
-    shared=False,
 )
 def test_page_growth(node: Node) -> None:
     """No GPU with many pages retired by double-bit errors retires more (before Ampere)."""
