@@ -63,7 +63,7 @@ FACTS = {
     "Replay Counter": "replays", "GPU Power Readings/Instantaneous Power Draw": "power", "Power Readings/Power Draw": "power",
     "GPU Power Readings/Power Draw": "power", "GPU Power Readings/Current Power Limit": "power_limit",
     "GPU Power Readings/Default Power Limit": "power_default", "Power Readings/Power Limit": "power_limit",
-    "Power Readings/Default Power Limit": "power_default", "GPU Current Temp": "core_c", "Memory Current Temp": "memory_c",
+    "Power Readings/Default Power Limit": "power_default", "GPU Current Temp": "core_c", "GPU T.Limit Temp": "margin_c", "Memory Current Temp": "memory_c",
     "GPU Slowdown Temp": "slowdown_c", "Memory Max Operating Temp": "memory_max_c", "Reasons/Idle": "reason_idle",
     "Reasons/Applications Clocks Setting": "reason_applications", "Reasons/SW Power Cap": "reason_power_cap",
     "Reasons/HW Slowdown": "reason_hw", "HW Thermal Slowdown": "reason_hw_thermal",

@@ -75,6 +75,11 @@ def parse_number(word: str) -> int:
     return int(hit[1].replace(",", ""), 0 if hit[1].startswith("0x") else 10)
 
 
+def parse_degrees(word: str) -> int:
+    """Parse whole degrees, which may be below zero: `-3 C`."""
+    return int(word.split()[0])
+
+
 def parse_milliwatts(word: str) -> int:
     """Parse `80.78 W` or `105W` as milliwatts."""
     return round(float(word.split()[0].removesuffix("W")) * 1000)
@@ -353,6 +358,7 @@ ROWS = (
     SmiRow("nvmlDeviceGetPowerManagementLimit", ("power_limit",), parse_milliwatts),
     SmiRow("nvmlDeviceGetPowerManagementDefaultLimit", ("power_default",), parse_milliwatts),
     SmiRow("nvmlDeviceGetTemperature,0", ("core_c",), parse_number),
+    SmiRow("nvmlDeviceGetMarginTemperature", ("margin_c",), parse_degrees),
     SmiRow(f"{FIELD_VALUES},82,0", ("memory_c",), parse_number),
     SmiRow("nvmlDeviceGetTemperatureThreshold,1", ("slowdown_c",), parse_number),
     SmiRow("nvmlDeviceGetTemperatureThreshold,2", ("memory_max_c",), parse_number),
