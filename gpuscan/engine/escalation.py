@@ -57,7 +57,9 @@ def escalate(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
     asked = _history(case.node)
 
     def raised(result: Result) -> Result:
-        one = checks[result.check]
+        one = checks.get(result.check)
+        if one is None:  # the match of a profile is no check, and has no past
+            return result
         if _is_history(result) and result.subject in asked:
             return _returned(result, one, asked[result.subject], now)
         seen_s = _last_seen(result, case.node, past)
