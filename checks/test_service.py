@@ -2,8 +2,9 @@
 
 from gpuscan import Action, Node, Service, check, fail, warn
 
+FABRIC_MANAGER = "nvidia-fabricmanager"
 OURS = {
-    "nvidia-fabricmanager": "without it NVSwitches carry no traffic and CUDA returns error 802: "
+    FABRIC_MANAGER: "without it NVSwitches carry no traffic and CUDA returns error 802: "
     "reset the GPUs, then start it",
     "nvidia-persistenced": "it keeps the driver initialised between programs",
     "nvidia-imex": "it shares memory between the nodes of an NVLink domain",
@@ -18,27 +19,27 @@ DOWN = ("failed", "activating")
 @check(
     action=Action.FIX_CONFIG,
     source="systemd; NVIDIA Fabric Manager user guide",
-    imported=True,
     aliases=["service.runs"],
 )
 def test_state(service: Service) -> None:
     """The service is running, if the GPUs or their network need it.
 
-    An inactive service only warns, since it may not be needed here: a node without NVSwitches needs
-    no Fabric Manager.
+    A service that is inactive or still starting only warns, but without the Fabric Manager nothing
+    runs on GPUs behind NVSwitches; on a node without any it has nothing to manage and may fail.
     """
-    if service.active not in (*DOWN, "inactive"):
+    unwanted = service.active == "inactive" and service.enabled in ("disabled", "masked")
+    if service.active not in (*DOWN, "inactive") or unwanted:
         return
     why = f" ({service.result})" if service.result else ""
-    needed = OURS.get(service.label)
-    if needed and service.active in DOWN:
-        fail(
-            f"the service is {service.active}{why}; {needed}",
-            observed=service.active,
-            expected="active",
-        )
-    elif needed or service.active == "failed":
-        warn(f"the service is {service.active}{why}", observed=service.active, expected="active")
+    message = f"the service is {service.active}{why}"
+    starts = service.active == "activating" and service.result == "start"
+    purpose = OURS.get(service.label)
+    stopped = service.label == FABRIC_MANAGER and service.enabled == "enabled"
+    down = (service.active in DOWN and not starts) or (service.active == "inactive" and stopped)
+    if purpose and service.needed and down:
+        fail(f"{message}; {purpose}", observed=service.active, expected="active")
+    elif purpose or service.active == "failed":
+        warn(message, observed=service.active, expected="active")
 
 
 DAEMONS = {"nvidia-imex": Action.FIX_CONFIG, "nvlsm": Action.INVESTIGATE}

@@ -522,6 +522,7 @@ class Service:
     result: str
     enabled: str
     loaded: str
+    needed: bool
 
 class SpareRows:
     max: int

@@ -4,7 +4,18 @@ readings.
 
 from typing import Any
 
-from gpuscan.collectors import adapters, fabric, gpu, host, kernel, log, past, service, storage
+from gpuscan.collectors import (
+    adapters,
+    fabric,
+    gpu,
+    host,
+    kernel,
+    log,
+    past,
+    service,
+    storage,
+    systemd,
+)
 from gpuscan.collectors.reading import Sources
 from gpuscan.model import Node
 from gpuscan.recording import Recording
@@ -16,7 +27,11 @@ def plan(known: Recording) -> list[str]:
     Called again after each round until nothing new is returned, because what is in the machine
     decides what there is to read.
     """
-    return [key for area in (host, kernel, log, gpu, storage, fabric) for key in area.plan(known)]
+    return [
+        key
+        for area in (host, kernel, log, gpu, storage, fabric, systemd)
+        for key in area.plan(known)
+    ]
 
 
 def scope(*, cables: bool = False) -> list[str]:
@@ -27,7 +42,7 @@ def scope(*, cables: bool = False) -> list[str]:
     missing.
     """
     return [
-        pattern for area in (host, kernel, log, gpu, storage) for pattern in area.scope()
+        pattern for area in (host, kernel, log, gpu, storage, systemd) for pattern in area.scope()
     ] + fabric.scope(swept=cables)
 
 
@@ -104,6 +119,7 @@ def node(recording: Recording) -> Node:
         tests=_tests(recording, gpus, sources),
         adapters=adapters.facts(recording, sources),
         sources=sources,
+        services=systemd.services(recording, gpus, sources),
         **service.facts(recording, sources),
     )
 

@@ -19,6 +19,7 @@ SLOTS = "/sys/bus/pci/slots"
 NVIDIA = "10DE"
 DISPLAY_CLASS = 0x03  # display and 3D controllers
 VGA, COMPUTE = 0x0300, 0x0302  # an adapter that drives a display, and a 3D controller
+BRIDGE = 0x0680  # any other bridge
 NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
 PROCESS_LISTS = ("processes", "graphics_processes", "mps_processes")
 MOST_NAMED = 8  # programs of one list of one GPU whose names are read
@@ -182,6 +183,17 @@ def _is_gpu(identity: dict[str, str]) -> bool:
 def _class(identity: dict[str, str]) -> int:
     """`PCI_CLASS=30200` is class 0x0302, without the programming interface."""
     return int(identity["PCI_CLASS"], 16) >> 8
+
+
+def has_nvswitch(recording: Recording) -> bool:
+    """Return whether PCI lists an NVSwitch: NVIDIA's bridges of class 0x0680 (A100, Hopper)."""
+    uevents = (f"file:{PCI}/{device}/uevent" for device in _listed(recording, f"dir:{PCI}"))
+    identities = [take(recording, key, _identity) for key in uevents]
+    return any(
+        identity["PCI_ID"].startswith(f"{NVIDIA}:") and _class(identity) == BRIDGE
+        for identity in identities
+        if not is_unread(identity)
+    )
 
 
 def _class_of(recording: Recording, address: str) -> Fact[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuscan.collectors import fabric, kernel, service
+from gpuscan.collectors import fabric, kernel, systemd
 from gpuscan.collectors.reading import Sources, names, take, text
 from gpuscan.model import Unread, is_unread, read_or
 from gpuscan.recording import Recording
@@ -26,7 +26,7 @@ def present(recording: Recording, gpus: Any) -> "Present":
     infiniband, ethernet = fabric.facts(recording, gpus, NO_PAST, sources)
     services = {
         one.label.removesuffix(".service"): one.active
-        for one in service.services(recording, sources)
+        for one in read_or(systemd.services(recording, gpus, sources), ())
     }
     return Present(
         at_s=at_s,

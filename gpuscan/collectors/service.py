@@ -1,9 +1,9 @@
-"""Services, and what programs and tools say: read from imported texts only."""
+"""What programs and tools say: read from imported texts only."""
 
 from typing import Any
 
 from gpuscan.collectors.reading import Sources, names, parsed, take
-from gpuscan.model import AppError, Said, Service, Unread, is_unread
+from gpuscan.model import AppError, Said, Unread, is_unread
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import (
     BMC_EVENTS,
@@ -15,7 +15,6 @@ from gpuscan.recording.keys import (
     SMI_ERRORS,
 )
 
-UNIT = "service:"
 SAID = {  # a fact of the node -> the key of its readings, one of each part of a text
     "bmc_events": BMC_EVENTS,
     "host_errors": HOST_ERRORS,
@@ -23,21 +22,6 @@ SAID = {  # a fact of the node -> the key of its readings, one of each part of a
     "daemon_errors": DAEMON_ERRORS,
     "link_quality": LINK_QUALITY,
 }
-
-
-def services(recording: Recording, sources: Sources) -> tuple[Service, ...]:
-    """Return the units in an imported text; a unit's facts are Unread if they make no sense."""
-    units = [key for key in recording.keys() if key.startswith(UNIT)]
-    sources.update({f"services[{key.removeprefix(UNIT)}]": (key,) for key in units})
-    return tuple(_service(recording, key) for key in units)
-
-
-def _service(recording: Recording, key: str) -> Service:
-    words = take(
-        recording, key, lambda value: {name: _word(value[name]) for name in Service._fields[1:]}
-    )
-    facts: list[Any] = [words if is_unread(words) else words[name] for name in Service._fields[1:]]
-    return Service(key.removeprefix(UNIT), *facts)
 
 
 def _word(value: Any) -> str:
@@ -83,7 +67,7 @@ def _said(key: str, row: Any) -> Said:
 def facts(recording: Recording, sources: Sources) -> dict[str, Any]:
     """Return the node's facts of this module."""
     sources.update({fact: (key,) for fact, key in SAID.items()})
-    made = {"services": services, "app_errors": app_errors, "complaints": complaints}
+    made = {"app_errors": app_errors, "complaints": complaints}
     return {
         "imported": recording.meta.imported is not None,
         **{fact: make(recording, sources) for fact, make in made.items()},

@@ -1,4 +1,4 @@
-"""Records of services and of what programs and tools say, all from imported texts."""
+"""Records of services, and of what programs and tools say in imported texts."""
 
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ class Service(NamedTuple):
     prints them.
 
     *enabled* is `enabled` if it starts at boot, *loaded* is `not-found` if there is no such unit.
+    *needed* is False for a Fabric Manager where no GPU is on an NVSwitch fabric.
     """
 
     label: str
@@ -17,6 +18,7 @@ class Service(NamedTuple):
     result: Fact[str]
     enabled: Fact[str]
     loaded: Fact[str]
+    needed: bool = True
 
 
 class AppError(NamedTuple):

@@ -29,7 +29,7 @@ from nodes_boards import (
 from paths import RECORDINGS
 
 from gpuscan import __version__, collectors
-from gpuscan.collectors import log_text
+from gpuscan.collectors import log_text, systemd
 from gpuscan.model import Unread, is_unread
 from gpuscan.recording import Reading, Recording, load, patch, save
 
@@ -166,6 +166,8 @@ def _host(site: Site) -> Answers:
             'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\n'
         ),
         "link:/proc/self/ns/pid": "pid:[4026531836]",
+        systemd.BOOTED: ["ask-password", "notify"],
+        systemd.SHOW: shown_services(),
         "file:/proc/cpuinfo": (
             GRACE
             if site.arm
@@ -173,6 +175,17 @@ def _host(site: Site) -> Answers:
         ),
         **{f"file:/sys/class/dmi/id/{name}": f"{value}\n" for name, value in dmi.items()},
     }
+
+
+def shown_services(**states: str) -> str:
+    """What `systemctl show` prints: the GPUs' services run, the network's are not installed."""
+    rest = {unit: "active" for unit in systemd.UNITS if unit.startswith("nvidia-")} | states
+    return "\n".join(
+        f"Id={unit}.service\nLoadState={'loaded' if unit in rest else 'not-found'}\n"
+        f"ActiveState={rest.get(unit, 'inactive')}\nSubState=running\nResult=success\n"
+        f"UnitFileState={'enabled' if unit in rest else ''}\n"
+        for unit in systemd.UNITS
+    )
 
 
 XEON = (
@@ -741,6 +754,7 @@ def container_of_four() -> Recording:
     answers |= {
         "nvml:nvmlDeviceGetCount()": 4,
         "link:/proc/self/ns/pid": "pid:[4026533001]",
+        systemd.BOOTED: lacks,
         "dir:/dev": [
             name
             for name in answers["dir:/dev"]
