@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from gpuscan.collectors import bus, gpu_facts, link
+from gpuscan.collectors import bus, gpu_facts, link, pci
 from gpuscan.collectors.host import NAMESPACE, container
 from gpuscan.collectors.kernel import KIND_ACCESS, access
 from gpuscan.collectors.log import suspects
@@ -14,12 +14,7 @@ from gpuscan.model.nvml import ACCESS, UNKNOWN_ERROR, meaning_of
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, handle, handle_by_index
 
-PCI = "/sys/bus/pci/devices"
 SLOTS = "/sys/bus/pci/slots"
-NVIDIA = "10DE"
-DISPLAY_CLASS = 0x03  # display and 3D controllers
-VGA, COMPUTE = 0x0300, 0x0302  # an adapter that drives a display, and a 3D controller
-BRIDGE = 0x0680  # any other bridge
 NO_SUCH_GPU = (6, 28)  # NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_NOT_FOUND
 PROCESS_LISTS = ("processes", "graphics_processes", "mps_processes")
 MOST_NAMED = 8  # programs of one list of one GPU whose names are read
@@ -32,14 +27,14 @@ def plan(known: Recording) -> list[str]:
     """Return the PCI listing, then each device's identity, then each NVIDIA GPU's keys, suspects
     last.
     """
-    keys = [f"dir:{PCI}", f"dir:{SLOTS}", "dir:/dev"]
-    keys += [f"file:{SLOTS}/{slot}/address" for slot in _listed(known, f"dir:{SLOTS}")]
-    keys += [f"file:{PCI}/{device}/uevent" for device in _listed(known, f"dir:{PCI}")]
-    if f"dir:{PCI}" not in known or not all(key in known for key in keys):
+    keys = [pci.LISTING, f"dir:{SLOTS}", "dir:/dev"]
+    keys += [f"file:{SLOTS}/{slot}/address" for slot in pci.listed(known, f"dir:{SLOTS}")]
+    keys += [pci.uevent(device) for device in pci.listed(known, pci.LISTING)]
+    if pci.LISTING not in known or not all(key in known for key in keys):
         return keys  # NVML is asked GPU by GPU, so the GPUs must be known first
     on_pci = _on_pci(known)
     for address in read_or(on_pci, ()):
-        keys += [f"link:{PCI}/{address}", _information(address)]
+        keys += [f"link:{pci.DEVICES}/{address}", _information(address)]
         keys += [ask.key(address) for ask in FILES]
         keys += [key for key in [link.slot_key(known, address)] if key]
     if is_unread(known.get(INIT)) or COUNT not in known:
@@ -62,13 +57,13 @@ def plan(known: Recording) -> list[str]:
 def scope() -> list[str]:
     """Return patterns of all keys that `plan` can return."""
     return [
-        f"dir:{PCI}",
+        pci.LISTING,
         f"dir:{SLOTS}",
         "dir:/dev",
         f"file:{SLOTS}/*/address",
-        f"file:{PCI}/*/uevent",
-        f"link:{PCI}/*",
-        f"file:{PCI}/*/max_link_width",
+        pci.uevent("*"),
+        f"link:{pci.DEVICES}/*",
+        f"file:{pci.DEVICES}/*/max_link_width",
         "file:/proc/driver/nvidia/gpus/*/information",
         "nvml:nvmlDeviceGetHandleByIndex(*)",
         handle("*"),
@@ -148,58 +143,21 @@ def _addresses(known: Recording) -> tuple[str, ...]:
     return read_or(_on_pci(known), ()) or _enumerated(known)
 
 
-def _listed(recording: Recording, key: str) -> tuple[str, ...]:
-    return read_or(take(recording, key, names), ())
-
-
-def _identity(value: Any) -> dict[str, str]:
-    pairs = dict(line.split("=", 1) for line in text(value).splitlines())
-    int(pairs["PCI_CLASS"], 16)
-    pairs["PCI_ID"].split(":")[1]
-    return pairs
-
-
 def _on_pci(recording: Recording) -> Fact[tuple[str, ...]]:
     """Return the addresses of NVIDIA's display and 3D controllers; Unread if one device's identity
     is, because it could be a GPU.
     """
-    devices: Fact[tuple[str, ...]] = take(recording, f"dir:{PCI}", names)
+    devices: Fact[tuple[str, ...]] = take(recording, pci.LISTING, names)
     if is_unread(devices):
         return devices
     addresses = []
     for device in devices:
-        identity: Fact[dict[str, str]] = take(recording, f"file:{PCI}/{device}/uevent", _identity)
+        identity: Fact[dict[str, str]] = take(recording, pci.uevent(device), pci.identity)
         if is_unread(identity):
             return identity
-        if _is_gpu(identity):
+        if pci.is_gpu(identity):
             addresses.append(device)
     return tuple(addresses)
-
-
-def _is_gpu(identity: dict[str, str]) -> bool:
-    return identity["PCI_ID"].startswith(f"{NVIDIA}:") and _class(identity) >> 8 == DISPLAY_CLASS
-
-
-def _class(identity: dict[str, str]) -> int:
-    """`PCI_CLASS=30200` is class 0x0302, without the programming interface."""
-    return int(identity["PCI_CLASS"], 16) >> 8
-
-
-def has_nvswitch(recording: Recording) -> bool:
-    """Return whether PCI lists an NVSwitch: NVIDIA's bridges of class 0x0680 (A100, Hopper)."""
-    uevents = (f"file:{PCI}/{device}/uevent" for device in _listed(recording, f"dir:{PCI}"))
-    identities = [take(recording, key, _identity) for key in uevents]
-    return any(
-        identity["PCI_ID"].startswith(f"{NVIDIA}:") and _class(identity) == BRIDGE
-        for identity in identities
-        if not is_unread(identity)
-    )
-
-
-def _class_of(recording: Recording, address: str) -> Fact[int]:
-    uevent = f"file:{PCI}/{address}/uevent"
-    found: Fact[int] = take(recording, uevent, lambda value: _class(_identity(value)))
-    return found
 
 
 def _by_index(recording: Recording) -> list[str]:
@@ -232,7 +190,7 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[
     addresses = _listing(recording, sources)
     if is_unread(addresses):
         return addresses
-    compute = any(_class_of(recording, address) == COMPUTE for address in addresses)
+    compute = any(pci.class_of(recording, address) == pci.COMPUTE for address in addresses)
     gpus = [_gpu(recording, address, driver, compute=compute) for address in sorted(addresses)]
     labels = [gpu.label for gpu in gpus]
     named = [
@@ -247,8 +205,8 @@ def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[
 def _listing(recording: Recording, sources: Sources) -> Fact[tuple[str, ...]]:
     """Return the GPUs' addresses by PCI, else by NVML, and those in an imported text."""
     addresses = _on_pci(recording)
-    uevents = (f"file:{PCI}/{device}/uevent" for device in _listed(recording, f"dir:{PCI}"))
-    sources["gpus"] = (f"dir:{PCI}", *uevents)
+    uevents = (pci.uevent(device) for device in pci.listed(recording, pci.LISTING))
+    sources["gpus"] = (pci.LISTING, *uevents)
     if not read_or(addresses, ()) and (enumerated := _enumerated(recording)):
         addresses = enumerated
         sources["gpus"] = (COUNT, *_by_index(recording))
@@ -261,7 +219,7 @@ def _listing(recording: Recording, sources: Sources) -> Fact[tuple[str, ...]]:
 
 def _gpu(recording: Recording, address: str, driver: Driver, *, compute: bool) -> Gpu:
     """Return one GPU of a node that has *compute* GPUs, or none but VGA adapters."""
-    uevent = f"file:{PCI}/{address}/uevent"
+    uevent = pci.uevent(address)
     answers = gpu_facts.facts(recording, address)
     answers |= {name: _named(recording, answers[name]) for name in PROCESS_LISTS}
     slot = _physical_slot(recording, address)
@@ -274,8 +232,8 @@ def _gpu(recording: Recording, address: str, driver: Driver, *, compute: bool) -
         bus=on_bus,
         link=link.link(recording, address, answers, on_bus),
         model=_model_of(recording, address, answers),
-        kernel_driver=take(recording, uevent, lambda value: _identity(value).get("DRIVER", "")),
-        root_port=take(recording, f"link:{PCI}/{address}", _root_port),
+        kernel_driver=take(recording, uevent, lambda value: pci.identity(value).get("DRIVER", "")),
+        root_port=take(recording, f"link:{pci.DEVICES}/{address}", _root_port),
         physical_slot=slot,
         access=_access(recording, address, driver),
         logged_serial=NOT_LOGGED,
@@ -286,19 +244,19 @@ def _gpu(recording: Recording, address: str, driver: Driver, *, compute: bool) -
 
 def _role(recording: Recording, address: str, *, compute: bool) -> str:
     """Return what the GPU serves for; what PCI does not show of it (an import) leaves `compute`."""
-    uevent = f"file:{PCI}/{address}/uevent"
-    bound = take(recording, uevent, lambda value: _identity(value).get("DRIVER", ""))
+    uevent = pci.uevent(address)
+    bound = take(recording, uevent, lambda value: pci.identity(value).get("DRIVER", ""))
     if read_or(bound, "") not in ("", "nvidia"):
         return "lent"
     unlisted = is_unread(recording.get(handle(address)))
     if unlisted and not is_unread(recording.get(INIT)) and _is_hidden(recording, address):
         return "hidden"
-    return "display" if compute and _class_of(recording, address) == VGA else "compute"
+    return "display" if compute and pci.class_of(recording, address) == pci.VGA else "compute"
 
 
 def _device_id(value: Any) -> Any:
     """`PCI_ID=10DE:2335` is 10de:2335; in an imported lspci the number may be missing."""
-    found = _identity(value)["PCI_ID"].lower()
+    found = pci.identity(value)["PCI_ID"].lower()
     return (
         Unread("", "not-recorded", "lspci names no device id here")
         if found.endswith(":")
@@ -309,7 +267,7 @@ def _device_id(value: Any) -> Any:
 def _model_of(recording: Recording, address: str, answers: dict[str, Any]) -> str:
     """Return what GPUs of one model share: the device id, else the name, else nothing."""
     named = read_or(answers["name"], address)
-    uevent = f"file:{PCI}/{address}/uevent"
+    uevent = pci.uevent(address)
     return str(read_or(take(recording, uevent, _device_id), named))
 
 
@@ -337,7 +295,7 @@ def _root_port(value: Any) -> str:
 
 
 def _physical_slot(recording: Recording, address: str) -> Any:
-    for slot in _listed(recording, f"dir:{SLOTS}"):
+    for slot in pci.listed(recording, f"dir:{SLOTS}"):
         if take(recording, f"file:{SLOTS}/{slot}/address", text) == address.rsplit(".", 1)[0]:
             return slot
     return Unread(f"dir:{SLOTS}", "not-found", "no chassis slot has this address")
@@ -390,7 +348,7 @@ def _errs_alone(recording: Recording, address: str) -> bool:
 
 
 def _model(recording: Recording, address: str) -> str:
-    return str(read_or(take(recording, f"file:{PCI}/{address}/uevent", _device_id), ""))
+    return str(read_or(take(recording, pci.uevent(address), _device_id), ""))
 
 
 def _access_without_handle(
@@ -419,7 +377,7 @@ def _is_hidden(recording: Recording, address: str) -> bool:
     hidden only where the scan is known to run in a container.
     """
     if is_unread(take(recording, _information(address), _minor)):
-        identity = take(recording, f"file:{PCI}/{address}/uevent", _identity)
+        identity = take(recording, pci.uevent(address), pci.identity)
         return not is_unread(identity) and identity.get("DRIVER") == "nvidia"
     if not _lacks_device_file(recording, address):
         return False
@@ -431,7 +389,7 @@ def _is_hidden(recording: Recording, address: str) -> bool:
 
 def _lacks_device_file(recording: Recording, address: str) -> bool:
     minor = take(recording, _information(address), _minor)
-    return not is_unread(minor) and f"nvidia{minor}" not in _listed(recording, "dir:/dev")
+    return not is_unread(minor) and f"nvidia{minor}" not in pci.listed(recording, "dir:/dev")
 
 
 def _information(address: str) -> str:
@@ -447,12 +405,12 @@ def _minor(value: Any) -> int:
 def _add_sources(recording: Recording, gpu: Gpu, sources: Sources) -> None:
     """Add the reading keys behind each fact of a GPU."""
     path, address = f"gpus[{gpu.label}]", gpu.address
-    uevent = f"file:{PCI}/{address}/uevent"
+    uevent = pci.uevent(address)
     for fact in ("device_id", "kernel_driver", "role"):
         sources[f"{path}.{fact}"] = (uevent,)
     sources[f"{path}.access"] = (INIT, handle(address))
     bus.book(path, address, sources)
-    sources[f"{path}.root_port"] = (f"link:{PCI}/{address}",)
+    sources[f"{path}.root_port"] = (f"link:{pci.DEVICES}/{address}",)
     sources.update(
         {f"{path}.{fact}": keys for fact, keys in gpu_facts.sources(recording, address).items()}
     )

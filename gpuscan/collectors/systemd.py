@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpuscan.collectors.gpu import has_nvswitch
+from gpuscan.collectors.pci import has_nvswitch
 from gpuscan.collectors.reading import Sources, names, take, text
 from gpuscan.model import Fact, Gpu, Service, is_unread, read_or
 from gpuscan.recording import Recording
