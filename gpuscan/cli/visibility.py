@@ -27,7 +27,8 @@ AREAS = (  # what people call it, and the readings that belong to it
     ),
     ("DMI", ("file:/sys/class/dmi",)),
     ("driver files", ("file:/proc/driver", "file:/proc/modules")),
-    ("host", ("file:/proc/", "file:/etc/")),
+    ("services", ("dir:/run/systemd", "run:systemctl")),
+    ("host", ("file:/proc/", "file:/etc/", "link:/proc/")),
 )
 GAINS = {
     (
@@ -45,6 +46,7 @@ GAINS = {
     ("InfiniBand", "not-found"): "no HCA, or its driver is not loaded (mlx5_ib)",
     ("disks", "not-found"): "this machine has no NVMe disk",
     ("device files", "not-found"): "/dev is not visible here",
+    ("services", "not-found"): "systemd does not run here (a container, or --root)",
 }
 NVML_CODES = {
     9: "load the nvidia kernel module",
