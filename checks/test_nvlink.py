@@ -59,12 +59,12 @@ def test_links_match(node: Node) -> None:
     a fault. On a board of modules, a link that is down on all of them alike may lead to a module
     that this machine does not have. A GPU in MIG mode may have no link up. A text that shows a GPU
     without its siblings is judged by the links of its SXM module; a module in a guest may have none
-    up.
+    up. GPUs of a text without their names are siblings.
     """
     siblings: dict[str, list[tuple[Gpu, int]]] = {}
     for gpu, links in read(node.gpus, "nvlinks"):
         up = sum(link.active for link in links)
-        siblings.setdefault(gpu.name, []).append((gpu, up))
+        siblings.setdefault(_name(gpu), []).append((gpu, up))
     fewer = [
         (gpu, up, most)
         for group in siblings.values()
@@ -83,14 +83,19 @@ def test_links_match(node: Node) -> None:
 MODULE = re.compile(r"SXM|PG50|HBM3|\b(?:H20|H200|H800|B[123]00|GB[123]00)\b(?! NVL)")
 
 
+def _name(gpu: Gpu) -> str:
+    """Return a GPU's name, "" in a text that shows its links and not its name."""
+    return next((name for _, name in read([gpu], "name")), "")
+
+
 def _is_module(gpu: Gpu) -> bool:
-    return MODULE.search(gpu.name) is not None and "PCIe" not in gpu.name
+    return MODULE.search(_name(gpu)) is not None and "PCIe" not in _name(gpu)
 
 
 def _lacks_links(gpu: Gpu, up: int, most: int) -> bool:
     """Return whether a GPU has too few links up, of the *most* that any of its siblings has."""
     if not up:
-        return most > 0 and _is_module(gpu) and not _in_mig_mode(gpu)
+        return most > 0 and (_is_module(gpu) or not _name(gpu)) and not _in_mig_mode(gpu)
     return up < most or (up < len(gpu.nvlinks) and not _is_module(gpu))
 
 
