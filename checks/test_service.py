@@ -42,16 +42,20 @@ def test_state(service: Service) -> None:
         warn(message, observed=service.active, expected="active")
 
 
-DAEMONS = {"nvidia-imex": Action.FIX_CONFIG, "nvlsm": Action.INVESTIGATE}
+DAEMONS = {
+    "nvidia-fabricmanager": Action.FIX_CONFIG,
+    "nvidia-imex": Action.FIX_CONFIG,
+    "nvlsm": Action.INVESTIGATE,
+}
 
 
 @check(
     action=Action.FIX_CONFIG,
-    source="NVIDIA IMEX and NVLSM: the level that the daemon itself gives its lines",
+    source="Fabric Manager, IMEX and NVLSM: the level that the daemon itself gives its lines",
     imported=True,
 )
 def test_daemon_logs(node: Node) -> None:
-    """IMEX and the NVLink subnet manager logged no error since they were last started."""
+    """Fabric Manager, IMEX and NVLSM logged no error since they were last started."""
     errors = [error for error in node.daemon_errors if error.kind == "error"]
     for daemon in dict.fromkeys(error.part for error in errors):
         own = [error.text for error in errors if error.part == daemon]

@@ -1,15 +1,21 @@
-"""The logs of IMEX and NVLSM: what they call an error since they were last started."""
+"""The logs of the Fabric Manager, IMEX and NVLSM: what they call an error since they were last
+started.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
 
 from gpuscan.importers.part import Importer, Part, begins_with
 from gpuscan.importers.said import Line, reading
+from gpuscan.kernellog import hostlines
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import DAEMON_ERRORS
 
 STAMP = r"\[[A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d\]"
 IMEX_LINE = re.compile(rf"{STAMP} \[(?P<level>\w+)\] \[tid \d+\] (?P<text>.*)$")
+MANAGER_START = re.compile(
+    r"\bFabric Manager version \S+ is running|Fabric Manager Log initializing"
+)
 IMEX_START = re.compile(r"IMEX Log initializing|\bIMEX version \S+ is running")
 # OpenSM's form: `Mar 05 08:00:01 123456 [7F2BC700] 0x01 -> osm_vendor_bind: ERR 5424: …`
 SM_LINE = re.compile(
@@ -33,6 +39,19 @@ def _imex_lines(lines: Iterable[str]) -> Iterator[Line]:
     for hit in filter(None, map(IMEX_LINE.search, lines)):
         kind = "error" if hit["level"] in BAD else "said"
         yield Line("nvidia-imex", kind, hit["text"].strip())
+
+
+def manager_readings(part: Part) -> list[Reading]:
+    """Return a row of each error of the Fabric Manager since its last start that the catalogue does
+    not know: the log itself is read for those that it does.
+
+    >>> line = "[Sep 18 2026 06:40:33] [ERROR] [tid 77] failed to bind to port 6666"
+    >>> manager_readings(Part("Fabric Manager log", line))[0].value[0][:2]
+    ['nvidia-fabricmanager', 'error']
+    """
+    lines = _imex_lines(_since(MANAGER_START, part.text))
+    errors = (line for line in lines if line.kind == "error" and not hostlines.match(line.text))
+    return reading(DAEMON_ERRORS, (line._replace(part="nvidia-fabricmanager") for line in errors))
 
 
 def sm_readings(part: Part) -> list[Reading]:

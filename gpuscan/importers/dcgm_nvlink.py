@@ -14,7 +14,8 @@ TITLE = re.compile(r"NvLink Link Status|NVLINK Error Counts")
 GPU = re.compile(r"^\s*gpuId (?P<gpu>\d+): *(?P<links>(?:[UDX_] ?)*)")
 SWITCH = re.compile(r"^\s*(?:NvSwitches:|physicalId \d+:)")
 LINKS = re.compile(r"^\s*(?P<links>[UDX_](?: [UDX_])*)(?:\s|$)")
-STATES = {"U": 1, "D": 0, "X": 0}  # up, down, disabled; `_` is a link that this GPU does not have
+UP, DOWN, DISABLED = 1, 0, -1
+STATES = {"U": UP, "D": DOWN, "X": DISABLED}  # `_` is a link that this GPU does not have
 ROWLESS = "GPU of a row without its name"
 ROW = -1  # in place of a field: the GPU has a row, if only of links that it does not have
 COUNTED_GPU = re.compile(r"^\s*\| GPU (\d+) +\|")
@@ -27,6 +28,8 @@ COUNT = re.compile(r"^\s*\| -> (Replay|Recovery|CRC FLIT) Error +\| (\d+) +\|")
 
 def readings(part: Part) -> list[Reading]:
     """Return the readings of the GPUs' links; a row that was cut off has no links.
+
+    A disabled link is down where another GPU has that link up; disabled alike, it is not in use.
 
     >>> text = '''GPUs:
     ...     gpuId 0:
@@ -46,6 +49,7 @@ def readings(part: Part) -> list[Reading]:
             own.fields[code, link] = value
     if not links:
         return []
+    _settle_disabled(list(links.values()))
     made = [answer(INIT, True), answer(IMPORTED_GPUS, list(links))]
     for gpu in links:
         index = {} if gpu == ROWLESS else {"index": gpu.removeprefix("GPU ")}
@@ -55,6 +59,16 @@ def readings(part: Part) -> list[Reading]:
         made += link_readings(gpu, own, most)
         made += [] if own.fields or gpu in rows else [_no_row(gpu)]
     return made
+
+
+def _settle_disabled(gpus: list[Links]) -> None:
+    used = {key for own in gpus for key, value in own.fields.items() if value == UP}
+    for own in gpus:
+        for key in [key for key, value in own.fields.items() if value == DISABLED]:
+            if key in used:
+                own.fields[key] = DOWN
+            else:
+                del own.fields[key]
 
 
 def _no_row(gpu: str) -> Reading:

@@ -6,7 +6,7 @@ A log is judged by its last boot.
 import os
 import re
 
-from gpuscan.importers import journal
+from gpuscan.importers import daemon_logs, journal
 from gpuscan.importers.part import NOT_A_QUERY, Importer, Part, answer, begins_with
 from gpuscan.kernellog.keeping import reading_value, select_lines
 from gpuscan.kernellog.needles import NEEDLE
@@ -56,6 +56,11 @@ def readings(part: Part) -> list[Reading]:
     return [answer(log(log_name(part)), value), *units]
 
 
+def manager_readings(part: Part) -> list[Reading]:
+    """Return the readings of a Fabric Manager's log: those of a log, and its other errors."""
+    return [*readings(part), *daemon_logs.manager_readings(part)]
+
+
 def log_name(part: Part) -> str:
     """Return the name of a log: its file, and the command that printed it if that is known.
 
@@ -81,7 +86,7 @@ def _is_bare_log(line: str, kind: str) -> bool:
 FABRIC_MANAGER = Importer(
     name="Fabric Manager log",
     reads="Fabric Manager logs",
-    readings=readings,
+    readings=manager_readings,
     commands=r"/var/log/\S+|fabricmanager\.log",
     begins=begins_with(OF_FABRIC_MANAGER),
 )

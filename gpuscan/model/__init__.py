@@ -111,9 +111,9 @@ class Node(NamedTuple):
     *before* is the node of the recording that this one is compared with, and *changes* what became
     of each part since. *services*, *app_errors* and *complaints* (nvidia-smi's, in place of an
     answer) come from imported texts, as do *bmc_events* (the BMC's log), *host_errors* (EDAC's and
-    rasdaemon's counts), *nccl_warnings*, *daemon_errors* (logs of IMEX and NVLSM) and
-    *link_quality* (mlxlink); *imported* is True if all facts come from other tools' output. *tests*
-    are a burn-in's.
+    rasdaemon's counts), *nccl_warnings*, *daemon_errors* (logs of Fabric Manager, IMEX and NVLSM)
+    and *link_quality* (mlxlink); *imported* is True if all facts come from other tools' output.
+    *tests* are a burn-in's.
     """
 
     host: Host

@@ -57,6 +57,24 @@ def imex(*lines: tuple[str, str]) -> str:
 
 
 RUNS = ("INFO", "IMEX version 580.159.04 is running with the following configuration options:")
+
+
+def manager(*lines: tuple[str, str]) -> str:
+    return "".join(f"[Mar 04 2025 10:11:12] [{level}] [tid 88] {text}\n" for level, text in lines)
+
+
+STARTS = (
+    "INFO",
+    "Fabric Manager version 550.54.15 is running with the following configuration options",
+)
+REFUSES = ("ERROR", "fabric manager version 550.54.15 is not compatible with the installed driver")
+MANAGER = {
+    "FM runs": Pasted(manager(STARTS, ("WARNING", "the lock of the pid file is held, retrying")), 0),
+    "FM refuses": Pasted(manager(STARTS, REFUSES), 20, "[ERROR]", (FM, "not compatible")),
+    "FM's port is taken": Pasted(manager(("ERROR", "failed to bind to port 6666")), 20, "[ERROR]", (FM, "port 6666")),
+    "FM refused, started again": Pasted(manager(STARTS, REFUSES, STARTS), 0, cured=True),
+    "FM has nothing to do": Pasted(manager(("ERROR", NO_SWITCH.partition("]: ")[2].strip())), 0),
+}  # fmt: skip
 SM = "Mar 05 08:00:{:02} 123456 [7F2BC700] 0x{} -> osm_state_mgr_process: {}\n"
 DAEMONS = {
     "IMEX runs": Pasted(imex(RUNS, ("INFO", "Treating node config entry 'node02' as a host name.")), 0),
@@ -226,13 +244,16 @@ COUNTS = (
 )
 NVLINKS = {
     "up": Pasted(nvlinks("U" * 12 + "______", "U" * 12 + "______"), 0),
+    "all of one down": Pasted(nvlinks("U" * 12, "D" * 12), 30, "D D", ("GPU 1",)),
     "one down": Pasted(nvlinks("U" * 18, "U" * 17 + "D", "U" * 18), 30, "U D", ("GPU 1",)),
     "two disabled": Pasted(nvlinks("X" * 2 + "U" * 16, "U" * 18), 30, "gpuId 1:\n        U", ("GPU 0",)),
+    "disabled alike": Pasted(nvlinks("X" * 2 + "U" * 16, "X" * 2 + "U" * 16), 0),
     "none": Pasted(nvlinks("_" * 18, "_" * 18), 0),
     "counts": Pasted(COUNTS, 0),
 }  # fmt: skip
 KINDS = {
     f"journalctl -u {FM}": SERVICES,
+    "cat /var/log/fabricmanager.log": MANAGER,
     "cat /var/log/nvidia-imex.log": {
         name: case for name, case in DAEMONS.items() if "IMEX" in name
     },
