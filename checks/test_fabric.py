@@ -1,5 +1,7 @@
 """The NVLink fabric: every GPU has registered with it and is healthy in it."""
 
+import re
+
 from gpuscan import Action, Gpu, Node, Profile, check, fail, read, warn
 
 UNSUPPORTED, COMPLETED = 0, 3
@@ -134,10 +136,11 @@ def test_summary(gpu: Gpu) -> None:
     needs=("driver.gpu_access", "fabric.registration"),
     source="NVML fabric info: NVLink reaches from GPU to GPU within one cluster UUID and clique",
 )
-def test_domain(node: Node) -> None:
+def test_domain(node: Node, profile: Profile) -> None:
     """All GPUs of the node are in one NVLink domain: one cluster UUID, one clique.
 
-    A GPU without a cluster beside GPUs that have one is not in their domain.
+    A GPU without a cluster beside GPUs that have one is not in their domain. GPUs of a board with
+    switches of its own have none; those of a Grace tray get theirs from the rack's switches.
     """
     domains = [
         (gpu, (fabric.cluster, fabric.clique))
@@ -154,6 +157,16 @@ def test_domain(node: Node) -> None:
             f"in another NVLink domain than the other GPUs ({common[0]}/{common[1]}): {which}",
             culprits=[gpu for gpu, _ in apart],
         )
+    tray = [gpu for gpu, _ in domains if RACK.search(gpu.name)]
+    if tray and not named:
+        told = "the GPUs have registered with the fabric, and are in no NVLink domain"
+        if profile.gpu.get("fabric"):
+            fail(f"{told}: check NVLSM and the rack's switches", culprits=tray)
+        else:
+            warn(f"{told} of a rack", culprits=tray)
+
+
+RACK = re.compile(r"\bGB[23]00\b")  # NVIDIA: NVL72 trays
 
 
 @check(

@@ -10,6 +10,7 @@ HOUR_S, DAY_S = 3600.0, 86400.0
 MANY_DOWNS = 3  # a day, our own: a switch's restart is one
 SHORT_S = 60.0  # a shorter window shows a burst, no rate
 SIBLINGS = 3  # other ports of one board type: more than the second port of an adapter has
+WAITING = ("INIT", "ARMED")  # for the subnet manager
 CEILING = 255  # the counter has eight bits, and stops there
 
 
@@ -57,11 +58,13 @@ def test_port_state(port: Port, profile: Profile) -> None:
 def _is_told_for_itself(port: Port) -> bool:
     """Return whether a text that tells nothing of the port's past shows that it is broken.
 
-    Nobody pastes only ports that are meant to be down; and a single one that is down among its
-    siblings is no spare.
+    Nobody pastes only ports that are meant to be down; a single one that is down among its
+    siblings is no spare, nor is one with a link that waits for the subnet manager.
     """
     if read([port], "link_downed.total"):
         return False
+    if any(state in WAITING for _, state in read([port], "state")):
+        return any(physical == "LinkUp" for _, physical in read([port], "phys_state"))
     up = {one.label for one, state in read(port.peers, "state") if state == "ACTIVE"}
     siblings = next(group for group in kinds(port.peers).values() if _holds(group, port))
     others = {one.label for one in siblings} - {port.label}
@@ -71,9 +74,9 @@ def _is_told_for_itself(port: Port) -> bool:
 def _explain_state(state: str, physical: str) -> tuple[str, Action]:
     if physical == "Disabled":
         return "the port is administratively disabled", Action.FIX_CONFIG
-    if state in ("INIT", "ARMED") and physical in ("LinkUp", "unknown"):
+    if state in WAITING and physical in ("LinkUp", "unknown"):
         return f"the port is in {state}, waiting for the subnet manager", Action.FIX_CONFIG
-    if state in ("INIT", "ARMED", "DOWN"):
+    if state in (*WAITING, "DOWN"):
         return (
             f"the port is {state} ({physical}), no link: check cable, transceiver and switch",
             Action.INSPECT,

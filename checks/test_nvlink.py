@@ -52,14 +52,15 @@ def _in_mig_mode(gpu: Gpu) -> bool:
     impact="performance",
     aliases=["nvlink.as_many_as_its_siblings"],
 )
-def test_links_match(node: Node) -> None:
+def test_links_match(node: Node, profile: Profile) -> None:
     """Every GPU has as many NVLinks up as its siblings: the GPUs of its model.
 
     A card may have no bridge: then all its links are down. A bridge of which some links are up has
     a fault. On a board of modules, a link that is down on all of them alike may lead to a module
-    that this machine does not have. A GPU in MIG mode may have no link up. A text that shows a GPU
-    without its siblings is judged by the links of its SXM module; a module in a guest may have none
-    up. GPUs of a text without their names are siblings.
+    that this machine does not have; that none is up has a common cause, unless the profile wants
+    it so. A GPU in MIG mode may have no link up. A text that shows a GPU without its siblings is
+    judged by the links of its SXM module; modules in a guest may have none up. GPUs of a text
+    without their names are siblings.
     """
     siblings: dict[str, list[tuple[Gpu, int]]] = {}
     for gpu, links in read(node.gpus, "nvlinks"):
@@ -75,8 +76,9 @@ def test_links_match(node: Node) -> None:
     if fewer:
         which = ", ".join(f"{gpu.label} {up} of {most}" for gpu, up, most in fewer)
         fail(f"not all NVLinks are up: {which}", culprits=[gpu for gpu, _, _ in fewer])
+    unlinked = profile.gpu.get("nvlinks") == 0
     for group in siblings.values():
-        _judge_board(node, [gpu for gpu, _ in group], max(up for _, up in group))
+        _judge_board(node, [gpu for gpu, _ in group], max(up for _, up in group), unlinked)
 
 
 # on a board with NVLinks to every other GPU; other cards have bridges, or none
@@ -99,18 +101,36 @@ def _lacks_links(gpu: Gpu, up: int, most: int) -> bool:
     return up < most or (up < len(gpu.nvlinks) and not _is_module(gpu))
 
 
-def _judge_board(node: Node, gpus: list[Gpu], most: int) -> None:
+def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None:
     """Warn where no module of several has all its links up; fail in a text that shows one of them.
 
-    A single module in a guest may have none.
+    Without any link on bare metal the board is not in use as it was built: that fails, unless it is
+    to be *unlinked*. In a guest the modules may have none.
     """
     if not all(_is_module(gpu) for gpu in gpus):
         return
     if most and node.imported and most < (fitted := _fitted(gpus)):
         fail(f"{most} NVLinks are up, and the SXM module has {fitted}", culprits=gpus)
     links = max(len(gpu.nvlinks) for gpu in gpus)
-    if len(gpus) > 1 and most < links and not any(_in_mig_mode(gpu) for gpu in gpus):
+    if len(gpus) < 2 or most == links or any(_in_mig_mode(gpu) for gpu in gpus):
+        return
+    if not most and not unlinked and _is_bare_metal(node, gpus):
+        fail(
+            "no NVLink is up on any GPU: check the Fabric Manager, and that no option of the "
+            "kernel module disables NVLink (NVreg_NvLinkDisable)",
+            action=Action.FIX_CONFIG,
+            observed=0,
+            expected=links,
+        )
+    else:
         warn(f"on all GPUs alike at most {most} of {links} NVLinks are up", observed=most)
+
+
+def _is_bare_metal(node: Node, gpus: list[Gpu]) -> bool:
+    """Return whether the machine and the driver both say that this is no guest."""
+    machine = [virtual for _, virtual in read([node], "host.virtual")]
+    modes = [mode for _, mode in read(gpus, "virtualization")]
+    return machine == [False] and all(mode not in ("passthrough", "vgpu") for mode in modes)
 
 
 def _fitted(gpus: list[Gpu]) -> int:

@@ -57,11 +57,20 @@ def with_siblings(gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def _compared(gpu: Gpu, gpus: Sequence[Gpu]) -> Link:
-    siblings = [o.link for o in gpus if o is not gpu and o.model == gpu.model]
+    siblings = [other.link for other in gpus if other is not gpu and _are_alike(gpu, other)]
     return gpu.link._replace(
         sibling_lanes=max((read_or(one.lanes, 0) for one in siblings), default=0),
         sibling_generation=max((read_or(one.generation, 0) for one in siblings), default=0),
     )
+
+
+def _are_alike(gpu: Gpu, other: Gpu) -> bool:
+    """Return whether two GPUs are of one model. In a text without names, which then gives each
+    its address for a model, those are that support as many lanes.
+    """
+    if gpu.model != gpu.address or other.model != other.address:
+        return gpu.model == other.model
+    return read_or(gpu.pcie.max_width, 0) == read_or(other.pcie.max_width, 0) > 0
 
 
 def book(gpu: Gpu, booked: Sources) -> None:

@@ -5,6 +5,8 @@ their links, power or memory says nothing of a GPU of another model, of a displa
 them, or of a vGPU, which is a part of a GPU under the device id of the whole.
 """
 
+from collections.abc import Collection
+
 from gpuscan.model import Gpu, Node, is_unread, read_or
 from gpuscan.profile import Profile
 from gpuscan.profile.capabilities import required_facts
@@ -12,6 +14,8 @@ from gpuscan.profile.keys import default_data
 from gpuscan.profile.values import options
 
 VGPU = "vgpu"
+# nvmlDeviceGetRemappedRows: not supported while a GPU in MIG mode has instances
+SILENT_UNDER_MIG = frozenset({"remapped_rows"})
 # what a profile says beside its GPUs
 ABOUT_A_MACHINE = ("driver", "infiniband", "kernel", "limits")
 
@@ -20,7 +24,8 @@ def fit_profile(profile: Profile, record: object) -> Profile:
     """Return the profile as it holds for one subject of a check.
 
     Of a GPU of another model only that model is left to judge, and of a display adapter not even
-    that. For a vGPU the profile does not vouch: what it leaves open is unknown.
+    that. For a vGPU the profile does not vouch: what it leaves open is unknown. A GPU that is
+    divided by MIG is not required to answer what NVML answers for whole GPUs only.
     """
     if not isinstance(record, Gpu):
         return profile
@@ -29,6 +34,8 @@ def fit_profile(profile: Profile, record: object) -> Profile:
         return _without_gpu(profile, None if record.role == "display" else expected)
     if record.virtualization == VGPU and not names_gpu(profile, record):
         return _without_gpu(profile)._replace(vouches=False)
+    if not is_unread(record.mig_mode) and record.mig_mode.current:
+        return _without_facts(profile, SILENT_UNDER_MIG)
     return profile
 
 
@@ -62,6 +69,11 @@ def names_gpu(profile: Profile, gpu: Gpu) -> bool:
     """Return whether a profile leaves the GPU's name open, or gives the one that it has."""
     name = profile.data["gpu"]["name"]
     return name is None or is_unread(gpu.name) or gpu.name in options(name)
+
+
+def _without_facts(profile: Profile, facts: Collection[str]) -> Profile:
+    left = [fact for fact in profile.data["capabilities"] if fact not in facts]
+    return profile._replace(data={**profile.data, "capabilities": left})
 
 
 def _without_gpu(profile: Profile, device_id: str | None = None) -> Profile:

@@ -154,3 +154,36 @@ def test_a_gpu_that_is_lent_to_a_guest_asks_for_no_reboot(driver: str, lent: int
     report = judged(patch(recording, changes))
     assert (report.exit_code, report.action) == (20, Action.FIX_CONFIG)
     assert {target.address for target in report.targets} == {gpu.address for gpu in gpus}
+
+
+ROWS = "nvml:nvmlDeviceGetRemappedRows"
+
+
+@pytest.mark.parametrize("name", ["h100-8x-ib", "h200-8x-ib", "a100-8x-ib", "b200-8x-ib"])
+@pytest.mark.parametrize("divided", [True, False])
+def test_only_a_gpu_that_mig_divides_need_not_tell_its_remapped_rows(
+    name: str, divided: bool
+) -> None:
+    changes = {
+        "nvml:nvmlDeviceGetMigMode(*": [int(divided)] * 2,
+        f"{ROWS}(*": {"error": ["not-supported", "Not Supported", 3]},
+    }
+    settings = (f"gpu.mig={str(divided).lower()}",)
+    report = judged(patch(base(name), changes), "auto", settings)
+    assert report.exit_code == (0 if divided else 3)
+    rows = {one.status for one in report.results if one.check == "memory.row_remap"}
+    assert rows == {Status.SKIP if divided else Status.UNKNOWN}
+
+
+@pytest.mark.parametrize("name", ["h100-8x-ib", "h200-8x-ib", "a100-8x-ib", "b200-8x-ib"])
+@pytest.mark.parametrize("guest", [True, False])
+@pytest.mark.parametrize("wanted", ["null", "0"])
+def test_a_board_without_any_link_is_at_fault_unless_a_guest_or_the_profile_wants_it_so(
+    name: str, guest: bool, wanted: str
+) -> None:
+    changes: dict[str, Any] = {"nvml:nvmlDeviceGetFieldValues(*,165,*": 0}
+    if guest:
+        changes["nvml:nvmlDeviceGetVirtualizationMode(*"] = 1
+    report = judged(patch(base(name), changes), "default", (f"gpu.nvlinks={wanted}",))
+    at_fault = not guest and wanted == "null"
+    assert report.exit_code == (20 if at_fault else 0)

@@ -259,6 +259,26 @@ CASES = {  # what is pasted; the exit code; what is found
         20,
         {"infiniband.port_state": ["port:mlx5_0/1"]},
     ),
+    "ibstat, one waits": (
+        IBSTAT.format(state="Active", physical="LinkUp", rate=400, layer="InfiniBand")
+        + IBSTAT.replace("mlx5_0", "mlx5_1").format(
+            state="Initializing", physical="LinkUp", rate=400, layer="InfiniBand"
+        ),
+        20,
+        {"infiniband.port_state": ["port:mlx5_1/1"]},
+    ),
+    "query, narrow, no names": (
+        "# nvidia-smi --query-gpu=gpu_bus_id,pcie.link.width.current,pcie.link.width.max --format=csv,noheader\n"
+        "00000000:1B:00.0, 16, 16\n00000000:43:00.0, 16, 16\n00000000:52:00.0, 4, 16\n",
+        40,
+        {"pcie.link_width_max": ["gpu:0000:52:00.0"]},
+    ),
+    "query, other lanes, no names": (
+        "# nvidia-smi --query-gpu=gpu_bus_id,pcie.link.width.current,pcie.link.width.max --format=csv,noheader\n"
+        "00000000:1B:00.0, 16, 16\n00000000:43:00.0, 8, 8\n",
+        0,
+        {},
+    ),
     "lspci, no card": ("00:00.0 Host bridge: Intel Corporation Device 09a2\n00:1f.0 ISA bridge: Intel Corporation C620\n", 3, {}),
     "ibstat, Ethernet": (IBSTAT.format(state="Down", physical="Disabled", rate=40, layer="Ethernet"), 0, {}),
     "ibstatus": (
