@@ -127,10 +127,12 @@ def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None
 
 
 def _is_bare_metal(node: Node, gpus: list[Gpu]) -> bool:
-    """Return whether the machine and the driver both say that this is no guest."""
+    """Return whether the machine says that it is no guest, and no GPU is virtualised. On a host of
+    vGPUs links may be down until a partition of the fabric is activated.
+    """
     machine = [virtual for _, virtual in read([node], "host.virtual")]
     modes = [mode for _, mode in read(gpus, "virtualization")]
-    return machine == [False] and all(mode not in ("passthrough", "vgpu") for mode in modes)
+    return machine == [False] and all(mode == "none" for mode in modes)
 
 
 def _fitted(gpus: list[Gpu]) -> int:

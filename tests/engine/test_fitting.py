@@ -176,14 +176,13 @@ def test_only_a_gpu_that_mig_divides_need_not_tell_its_remapped_rows(
 
 
 @pytest.mark.parametrize("name", ["h100-8x-ib", "h200-8x-ib", "a100-8x-ib", "b200-8x-ib"])
-@pytest.mark.parametrize("guest", [True, False])
+@pytest.mark.parametrize("mode", [0, 1, 3])  # bare metal, a guest, a host of vGPUs
 @pytest.mark.parametrize("wanted", ["null", "0"])
-def test_a_board_without_any_link_is_at_fault_unless_a_guest_or_the_profile_wants_it_so(
-    name: str, guest: bool, wanted: str
+def test_a_board_without_any_link_is_at_fault_on_bare_metal_unless_the_profile_wants_it_so(
+    name: str, mode: int, wanted: str
 ) -> None:
     changes: dict[str, Any] = {"nvml:nvmlDeviceGetFieldValues(*,165,*": 0}
-    if guest:
-        changes["nvml:nvmlDeviceGetVirtualizationMode(*"] = 1
+    changes["nvml:nvmlDeviceGetVirtualizationMode(*"] = mode
     report = judged(patch(base(name), changes), "default", (f"gpu.nvlinks={wanted}",))
-    at_fault = not guest and wanted == "null"
+    at_fault = mode == 0 and wanted == "null"
     assert report.exit_code == (20 if at_fault else 0)

@@ -52,7 +52,7 @@ LIST = "".join(
     f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-1000000{n}-0000-4000-8000-000000000000)\n"
     for n in range(3)
 )
-LINKS = "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(4))
+LINKS = "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(18))
 LONE = "GPU 0: Tesla {} (UUID: GPU-10000000-0000-4000-8000-000000000000)\n" + "".join(
     f"\t Link {n}: {'<inactive>' if n in (3, 5) else '25.781 GB/s'}\n" for n in range(6)
 )
@@ -213,7 +213,7 @@ CASES = {  # what is pasted; the exit code; what is found
         {"nvlink.links_match": ["GPU 0"]},
     ),
     "links, two of a lone module down": (LONE.format("V100-SXM2-32GB"), 30, {"nvlink.links_match": ["GPU 0"]}),
-    "links, a lone PCIe card": (LONE.format("V100-PCIE-32GB"), 0, {}),
+    "links, a bridge that is not wholly up": (LONE.format("V100-PCIE-32GB"), 30, {"nvlink.links_match": ["GPU 0"]}),
     "link errors are history": (LIST + "\t Link 0: Replay Errors: 7\n\t Link 0: CRC Errors: 3\n", 0, {}),
     "a PCIe card without links": (
         LIST.splitlines()[0] + "\nNVML: Unable to retrieve NVLink information as all links are inActive\n",
@@ -315,7 +315,8 @@ CASES = {  # what is pasted; the exit code; what is found
     ),
     "service failed": (UNIT.format(active="failed (Result: exit-code)"), 20, {"service.state": ["service:nvidia-fabricmanager"]}),
     "service runs": (UNIT.format(active="active (running)"), 0, {}),
-    "service not wanted": (UNIT.format(active="inactive (dead)"), 0, {"service.state": ["service:nvidia-fabricmanager"]}),
+    "service not wanted": (UNIT.format(active="inactive (dead)").replace("; enabled;", "; disabled;"), 0, {}),
+    "service stopped": (UNIT.format(active="inactive (dead)"), 20, {"service.state": ["service:nvidia-fabricmanager"]}),
     "CUDA 802": ("RuntimeError: CUDA error: system not yet initialized\n", 20, {"workload.cuda": ["node"]}),
     "BMC": (" 1 | 03/05/2026 | 10:00:00 | Fan #0x41 | Lower Critical going low | Asserted\n", 40, {"host.bmc_events": ["node"]}),
     "BMC, healthy": (" 1 | 03/05/2026 | 10:00:00 | OS Boot | C: boot completed | Asserted\n", 0, {}),
