@@ -78,6 +78,8 @@ def book(gpu: Gpu, booked: Sources) -> None:
     path, address = f"gpus[{gpu.label}]", gpu.address
     lanes = (*booked[f"{path}.pcie.width"], *booked[f"{path}.pcie.max_width"])
     booked[f"{path}.link"] = booked[f"{path}.link.narrow"] = (*lanes, *booked[f"{path}.bus"])
+    # the siblings' own keys are theirs: a reading of this GPU does not tell what they have
+    booked[f"{path}.link.sibling_lanes"] = booked[f"{path}.link.sibling_generation"] = ()
     booked[f"{path}.link.generation"] = (
         *booked[f"{path}.pcie.generation"],
         *booked[f"{path}.performance_state"],
