@@ -127,7 +127,7 @@ def _left_out(report: Report) -> Iterator[Line]:
     facts = [
         _short_name(spot.fact)
         for spot in report.blind_spots
-        if spot.kind != "not-supported" and not _is_optional(spot)
+        if _could_be_read(spot)
     ]
     unique = list(dict.fromkeys(facts))
     more = f" and {len(unique) - MOST_UNREAD} more" if len(unique) > MOST_UNREAD else ""
@@ -135,11 +135,11 @@ def _left_out(report: Report) -> Iterator[Line]:
         yield indented(f"{', '.join(unique[:MOST_UNREAD])}{more} (-v shows why)", "Not read: ")
 
 
-def _is_optional(spot: BlindSpot) -> bool:
-    """Tell whether a fact comes from another program's test in a burn-in: none must be
-    installed.
-    """
-    return spot.kind == "not-recorded" and spot.fact.startswith("tests[]")
+def _could_be_read(spot: BlindSpot) -> bool:
+    """Return whether a fact is one that this kind of scan reads, on this hardware."""
+    if spot.kind == "not-recorded":
+        return spot.fact.startswith("changes[]")
+    return spot.kind != "not-supported"
 
 
 def _short_name(fact: str) -> str:
