@@ -118,21 +118,15 @@ def _tail(report: Report, verbosity: int) -> Iterator[Line]:
 
 
 def _left_out(report: Report) -> Iterator[Line]:
-    """Name what could have been read and was not; what the hardware does not have is left to -v."""
+    """Name what could have been read and was not, else say that -v shows what was skipped."""
+    spots = [spot for spot in report.blind_spots if _could_be_read(spot)]
+    unique = list(dict.fromkeys(_short_name(spot.fact) for spot in spots))
     skipped = sum(result.status is Status.SKIP for result in report.results)
-    if not report.blind_spots:
-        if skipped:
-            yield Line(f"{skipped} checks were skipped (-v shows why)")
-        return
-    facts = [
-        _short_name(spot.fact)
-        for spot in report.blind_spots
-        if _could_be_read(spot)
-    ]
-    unique = list(dict.fromkeys(facts))
     more = f" and {len(unique) - MOST_UNREAD} more" if len(unique) > MOST_UNREAD else ""
     if unique:
         yield indented(f"{', '.join(unique[:MOST_UNREAD])}{more} (-v shows why)", "Not read: ")
+    elif skipped and not report.blind_spots:
+        yield Line(f"{skipped} checks were skipped (-v shows why)")
 
 
 def _could_be_read(spot: BlindSpot) -> bool:

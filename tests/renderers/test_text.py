@@ -152,8 +152,9 @@ def test_skips_and_blind_spots_are_hinted_at() -> None:
     assert "1 checks were skipped (-v shows why)" in said(skipped)
     assert "-v shows why" not in said(skipped, 1)
     facts = ("gpus[].nvlinks", "ports", "ports")
-    spots = tuple(BlindSpot(fact, "not-recorded", text="", subjects=()) for fact in facts)
-    assert "Not read: nvlinks, ports (-v shows why)" in said(skipped._replace(blind_spots=spots))
+    for kind, hint in (("no-permission", "Not read: nvlinks, ports"), ("not-recorded", "Verdict")):
+        spots = tuple(BlindSpot(fact, kind, text="", subjects=()) for fact in facts)
+        assert hint in said(skipped._replace(blind_spots=spots))
     assert "shows why" not in said(report_of(plain(Status.PASS)))
 
 
