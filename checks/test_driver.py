@@ -107,24 +107,28 @@ def test_version_match(node: Node) -> None:
 
 @check(action=Action.FIX_CONFIG, needs="driver.loaded", aliases=["driver.version_is_expected"])
 def test_version(node: Node, profile: Profile) -> None:
-    """The driver version is one that the profile allows.
-
-    One that the profile only recommends warns: that limit has no public source.
-    """
-    floor = profile.driver.get("recommended")
-    if floor and profile.driver.get("version") is None:
-        version = node.driver.module_version
-        if not satisfies(version, floor):
-            warn(
-                f"driver {version} is not {floor}, as recommended", observed=version, expected=floor
-            )
-        return
+    """The driver version is one that the profile allows."""
     version, allowed = node.driver.module_version, profile.driver.version
     if not satisfies(version, allowed):
         fail(
             f"driver {version} does not satisfy {allowed}",
             observed=version,
             expected=allowed,
+        )
+
+
+@check(action=Action.MONITOR, needs=("driver.loaded", "driver.version"), impact="none")
+def test_recommended_version(node: Node, profile: Profile) -> None:
+    """The driver version is one that the profile recommends.
+
+    It only warns: unlike the version that a profile requires, this limit has no public source.
+    """
+    version, recommended = node.driver.module_version, profile.driver.recommended
+    if not satisfies(version, recommended):
+        warn(
+            f"driver {version} is not {recommended}, as recommended",
+            observed=version,
+            expected=recommended,
         )
 
 
