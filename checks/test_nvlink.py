@@ -65,13 +65,13 @@ def test_links_match(node: Node, profile: Profile) -> None:
     siblings: dict[str, list[tuple[Gpu, int]]] = {}
     for gpu, links in read(node.gpus, "nvlinks"):
         up = sum(link.active for link in links)
-        siblings.setdefault(_name(gpu), []).append((gpu, up))
+        siblings.setdefault(gpu.model, []).append((gpu, up))
     fewer = [
         (gpu, up, most)
         for group in siblings.values()
         for most in (max(up for _, up in group),)
         for gpu, up in group
-        if _lacks_links(gpu, up, most)
+        if _lacks_links(gpu, up, most, alone=len(group) == 1)
     ]
     if fewer:
         which = ", ".join(f"{gpu.label} {up} of {most}" for gpu, up, most in fewer)
@@ -94,11 +94,14 @@ def _is_module(gpu: Gpu) -> bool:
     return MODULE.search(_name(gpu)) is not None and "PCIe" not in _name(gpu)
 
 
-def _lacks_links(gpu: Gpu, up: int, most: int) -> bool:
-    """Return whether a GPU has too few links up, of the *most* that any of its siblings has."""
+def _lacks_links(gpu: Gpu, up: int, most: int, *, alone: bool) -> bool:
+    """Return whether a GPU has too few links up, of the *most* that any of its siblings has.
+
+    A card's bridge leads to another card, and all its links come up or none.
+    """
     if not up:
         return most > 0 and (_is_module(gpu) or not _name(gpu)) and not _in_mig_mode(gpu)
-    return up < most or (up < len(gpu.nvlinks) and not _is_module(gpu))
+    return up < most or (up < len(gpu.nvlinks) and not alone and not _is_module(gpu))
 
 
 def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None:
@@ -109,7 +112,7 @@ def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None
     """
     if not all(_is_module(gpu) for gpu in gpus):
         return
-    if most and node.imported and most < (fitted := _fitted(gpus)):
+    if most and node.imported and len(gpus) == 1 and most < (fitted := _fitted(gpus)):
         fail(f"{most} NVLinks are up, and the SXM module has {fitted}", culprits=gpus)
     links = max(len(gpu.nvlinks) for gpu in gpus)
     if len(gpus) < 2 or most == links or any(_in_mig_mode(gpu) for gpu in gpus):

@@ -522,7 +522,7 @@ class Service:
     result: str
     enabled: str
     loaded: str
-    needed: bool
+    needed: str
 
 class SpareRows:
     max: int

@@ -266,7 +266,7 @@ def _device_id(value: Any) -> Any:
 
 def _model_of(recording: Recording, address: str, answers: dict[str, Any]) -> str:
     """Return what GPUs of one model share: the device id, else the name, else nothing."""
-    named = read_or(answers["name"], address)
+    named = read_or(answers["name"], "")
     uevent = pci.uevent(address)
     return str(read_or(take(recording, uevent, _device_id), named))
 

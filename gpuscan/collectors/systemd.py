@@ -79,7 +79,7 @@ def _units(shown: str, *, fabric: bool) -> tuple[Service, ...]:
             result=block["SubState"] if block["ActiveState"] == "activating" else block["Result"],
             enabled=block["UnitFileState"],
             loaded=block["LoadState"],
-            needed=fabric or not block["Id"].startswith(FABRIC_MANAGER),
+            needed="yes" if fabric or not block["Id"].startswith(FABRIC_MANAGER) else "no",
         )
         for block in blocks
         if block["LoadState"] != "not-found"

@@ -10,7 +10,7 @@ class Service(NamedTuple):
     prints them.
 
     *enabled* is `enabled` if it starts at boot, *loaded* is `not-found` if there is no such unit.
-    *needed* is False for a Fabric Manager where no GPU is on an NVSwitch fabric.
+    *needed* is yes, no (a Fabric Manager where no GPU is on an NVSwitch fabric) or unknown.
     """
 
     label: str
@@ -18,7 +18,7 @@ class Service(NamedTuple):
     result: Fact[str]
     enabled: Fact[str]
     loaded: Fact[str]
-    needed: bool = True
+    needed: str = "unknown"
 
 
 class AppError(NamedTuple):

@@ -179,7 +179,7 @@ CASES = {  # what is pasted; the exit code; what is found
     ),
     "csv, slow link under load": (
         "pstate, utilization.gpu [%], pcie.link.gen.gpucurrent, pcie.link.gen.max\nP0, 99 %, 1, 5\nP0, 99 %, 5, 5\nP8, 0 %, 1, 5\n",
-        20,
+        40,
         {"pcie.link_generation_max": ["gpu:GPU 0"]},
     ),
     "programs": (
