@@ -50,7 +50,7 @@ def burnin(session: nox.Session) -> None:
 
 @nox.session
 def laws(session: nox.Session) -> None:
-    """Hold the laws of a verdict over their whole grids of inputs; takes a quarter of an hour."""
+    """Hold the laws of a verdict over their whole grids of inputs; takes an hour or two."""
     run_pytest(session, "laws")
 
 

@@ -72,6 +72,7 @@ def test_completion(test: BurnTest) -> None:
 @check(
     action=Action.REPLACE,
     needs=(ANSWERS, "burnin.completion"),
+    eased_by=("memory.row_remap_pending", "memory.uncorrectable_ecc"),
     source=SDC,
     impact="correctness",
     kinds=("exact", "stress", "pulse", "memory", "hbm", "pcie", "peer", "nccl"),

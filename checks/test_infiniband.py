@@ -87,6 +87,7 @@ def _explain_state(state: str, physical: str) -> tuple[str, Action]:
 @check(
     action=Action.INSPECT,
     needs="infiniband.port_state",
+    eased_by="infiniband.port_state",
     impact="performance",
     aliases=["infiniband.port_runs_at_its_rate"],
 )

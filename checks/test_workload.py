@@ -131,6 +131,7 @@ def _named(listed: tuple[Process, ...]) -> list[str]:
 @check(
     action=Action.FIX_CONFIG,
     needs=("driver.gpu_access", "workload.processes"),
+    eased_by="workload.other_processes",
     source="NVML: the memory in use includes what the driver reserves; 645 MiB on an idle H200",
     impact="capacity",
     jobs=True,

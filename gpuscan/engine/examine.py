@@ -116,7 +116,8 @@ def _without_subject(one: Check, node: Node) -> Result:
 
 
 def _examine(one: Check, path: str, record: Any, case: Case, silent: Mapping[str, Root]) -> Result:
-    log = FactLog(case.node.sources, frozenset(silent))
+    own = getattr(record, "address", None)  # what was read of the subject itself is judged
+    log = FactLog(case.node.sources, frozenset(silent) - {own})
     if is_unread(record):
         log.add_missing(path, record)
         outcome = derive_status((), log.missing, case.profile)

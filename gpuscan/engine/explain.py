@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuscan.engine.case import Case
 from gpuscan.engine.conclude import worst_action
+from gpuscan.engine.exceptions import voids
 from gpuscan.engine.suite import Check
 from gpuscan.model.outcome import Result, Root, SkipReason, Status
 from gpuscan.model.subject import NODE
@@ -71,9 +72,9 @@ def _explain(
     if not _was_judged(result):
         return result
     for root in roots:
-        voids = root.check in voided_by and root.status is Status.FAIL
+        voided = voids(root, voided_by)
         covers = root.check in needs and _covers(root, result)
-        if (voids or covers) and _same_place(root, result, roots):
+        if (voided or covers) and _same_place(root, result, roots):
             return explained(result, Root(root.check, root.about))
     return result
 
@@ -103,4 +104,12 @@ def _covers(root: Result, result: Result) -> bool:
         return result.status is Status.UNKNOWN
     if result.status is not Status.FAIL:
         return True
+    if _is_due(result) and not _is_due(root):  # what may wait explains nothing that may not
+        return False
     return worst_action((result,)).rank <= worst_action((root,)).rank
+
+
+def _is_due(result: Result) -> bool:
+    """Return whether a failure may not wait until the node is idle."""
+    due = (one for one in result.findings if one.severity is Status.FAIL)
+    return any(one.urgency == "now" for one in due)

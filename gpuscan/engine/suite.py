@@ -44,6 +44,7 @@ class Mark(NamedTuple):
     window_days: float
     same: tuple[str, ...]
     voided_by: tuple[str, ...] = ()
+    eased_by: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     imported: bool = False
     counts_gpus: bool = False
@@ -90,6 +91,7 @@ def check(
     window_days: float = 30.0,
     same: Sequence[str] = (),
     voided_by: str | Sequence[str] = (),
+    eased_by: str | Sequence[str] = (),
     kinds: Sequence[str] = (),
     imported: bool = False,
     counts_gpus: bool = False,
@@ -102,15 +104,16 @@ def check(
     *action* is what fixes a failure, *source* who says so. *needs* are the checks whose failure
     explains this one's, unless this one's action is heavier; *voided_by* are those whose failure
     leaves this one's expectation without a basis (no link comes up without the Fabric Manager), and
-    explains it whatever its action. *urgency* is `now` or `next-idle`. *shared* is False for a
-    GPU's own flag, which no shared cause can set. *jobs* marks what running jobs cause: it only
-    warns on a busy node. *kinds* are the changes (gpu, nic, cable, disk, firmware, node), incidents
-    (xid, sxid, nvrm, host) or tests of a burn-in that it looks at, default all. *imported* marks
-    what only another tool's output reports. *counts_gpus* and *expects_slots* mark checks that
-    compare the number of GPUs, or the slots that hold one, with what should be there: the first are
-    skipped where some GPUs were left out, both where the input need not list every GPU.
-    *finds_corruption* marks checks of a burn-in that fail on wrong results; *shows_measurements*
-    the one whose JUnit cases carry what a test measured.
+    explains it whatever its action; *eased_by* are those whose finding this one looks at itself, to
+    ask for less (wrong results with a row remap pending ask for a reset first). *urgency* is `now`
+    or `next-idle`. *shared* is False for a GPU's own flag, which no shared cause can set. *jobs*
+    marks what running jobs cause: it only warns on a busy node. *kinds* are the changes (gpu, nic,
+    cable, disk, firmware, node), incidents (xid, sxid, nvrm, host) or tests of a burn-in that it
+    looks at, default all. *imported* marks what only another tool's output reports. *counts_gpus*
+    and *expects_slots* mark checks that compare the number of GPUs, or the slots that hold one,
+    with what should be there: the first are skipped where some GPUs were left out, both where the
+    input need not list every GPU. *finds_corruption* marks checks of a burn-in that fail on wrong
+    results; *shows_measurements* the one whose JUnit cases carry what a test measured.
 
     A fault that is back within *window_days* after its action was carried out climbs *ladder* by
     one step. It is the same fault if the facts of *same* (or `observed`) are the same.
@@ -128,6 +131,7 @@ def check(
         window_days=window_days,
         same=tuple(same),
         voided_by=(voided_by,) if isinstance(voided_by, str) else tuple(voided_by),
+        eased_by=(eased_by,) if isinstance(eased_by, str) else tuple(eased_by),
         kinds=tuple(kinds),
         imported=imported,
         counts_gpus=counts_gpus,
@@ -368,7 +372,7 @@ def _in_order(checks: dict[str, Check]) -> tuple[Check, ...]:
             raise UsageError(
                 f"{one.file}: checks need each other in a circle: {' → '.join((*above, one.id))}"
             )
-        for need in (*one.mark.needs, *one.mark.voided_by):
+        for need in (*one.mark.needs, *one.mark.voided_by, *one.mark.eased_by):
             if need not in checks:
                 hint = near_misses(need, list(checks), "checks")
                 raise UsageError(f"{one.file}: {one.id} needs {need}, which is no check: {hint}")
