@@ -210,7 +210,7 @@ def _pages(past: Past, gpu: Gpu) -> list[float]:
     """Return the pages that runs of the last week counted of this GPU, not of one before it."""
     serial = next((known for _, known in read([gpu], "serial")), "")
     came = [part.first_s for part in past.parts if serial and part.serial == serial]
-    since_s = max(past.at_s - WEEK_S, *came)
+    since_s = max([past.at_s - WEEK_S, *came])
     return [
         one.value
         for one in past.measured
