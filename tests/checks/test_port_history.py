@@ -34,7 +34,8 @@ def with_past(changes: dict[str, Any], boot: str = "", **seen: Any) -> Recording
         "boot_id": boot or own,
         **seen,
     }
-    lists = {f"history:{name}": [] for name in ("faults", "tried", "boots", "parts", "hold")}
+    names = ("faults", "tried", "boots", "parts", "hold")
+    lists: dict[str, Any] = {f"history:{name}": [] for name in names}
     return patch(recording, {**changes, **lists, "history:runs": 1, "history:ports": [row]})
 
 

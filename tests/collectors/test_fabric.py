@@ -28,7 +28,9 @@ def with_a_ninth(*also: Mapping[str, Any], **files: Any) -> Recording:
     recording = base("h100-8x-ib")
     copied = {
         reading.key.replace("/mlx5_0/", "/mlx5_8/").replace("0000:18:00.0", "0000:e1:00.0"): (
-            {"error": list(reading.error[1:3])} if reading.error is not None else reading.value
+            {"error": [reading.error.kind, reading.error.text]}
+            if reading.error is not None
+            else reading.value
         )
         for reading in recording
         if f"{ROOT}/mlx5_0/" in reading.key or "/devices/0000:18:00.0/" in reading.key

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from building import was_read
 from over_time import EIGHT
 
 from gpuscan import profile
@@ -35,7 +36,7 @@ BASE = collect(load(EIGHT))
 PROFILE = profile.load("h100-8x")
 GPU, OTHER, PORT = "SXM4", "SXM3", "mlx5_3/1"
 SPARE_SERIAL = "1650000000999"
-SERIAL = next(gpu.serial for gpu in BASE.gpus if gpu.label == GPU)
+SERIAL = next(gpu.serial for gpu in was_read(BASE.gpus) if gpu.label == GPU)
 SETTLE_S = 600.0
 CHECK = {"gpu": "x.gpu", "port": "x.port", "node": "x.node", "log": "x.log"}
 PARTS = {"gpu": GPU, "log": GPU, "port": PORT, "node": ""}
@@ -123,7 +124,7 @@ class Model:
 
 
 def gpus_of(step: Step) -> tuple[Gpu, ...]:
-    gpus = {gpu.label: gpu for gpu in BASE.gpus}
+    gpus = {gpu.label: gpu for gpu in was_read(BASE.gpus)}
     mine, other = gpus[GPU], gpus[OTHER]
     if step.place == "replaced":
         gpus[GPU] = mine._replace(serial=SPARE_SERIAL)
@@ -138,7 +139,7 @@ def gpus_of(step: Step) -> tuple[Gpu, ...]:
 def ports_of(step: Step) -> tuple[Port, ...]:
     return tuple(
         port._replace(link_downed=Counter(step.downs, 0)) if port.label == PORT else port
-        for port in BASE.ports
+        for port in was_read(BASE.ports)
     )
 
 
@@ -164,7 +165,7 @@ def results_of(kind: str, step: Step) -> tuple[Result, ...]:
     """The check on the part, where that is, and on parts that are well."""
     check, rows = CHECK[kind], []
     places = {"here": GPU, "replaced": GPU, "moved": OTHER}
-    addresses = {gpu.label: gpu.address for gpu in BASE.gpus}
+    addresses = {gpu.label: gpu.address for gpu in was_read(BASE.gpus)}
     outcome = step.outcome
     if kind == "gpu":
         label = places.get(step.place)
@@ -181,7 +182,11 @@ def results_of(kind: str, step: Step) -> tuple[Result, ...]:
         if outcome == "pass":  # the log is whole, and holds another GPU's application error
             about = Subject("incident", "Xid 13 on SXM3", addresses[OTHER], "xid:13")
     else:
-        others = [port.label for port in BASE.ports if port.label != PORT] if kind == "port" else []
+        others = (
+            [port.label for port in was_read(BASE.ports) if port.label != PORT]
+            if kind == "port"
+            else []
+        )
         rows += [result(check, Subject("port", one), step, "pass") for one in others]
         about = Subject("port", PORT) if kind == "port" else NODE
     if outcome != "left" and (step.place != "gone" or kind not in ("gpu",)):
@@ -242,7 +247,9 @@ def told(held: tuple[Held, ...]) -> dict[str, Any] | None:
 
 def first_difference(kind: str, steps: list[Step]) -> str:
     """Live through the steps; return where code and rule part, "" where they never do."""
-    model, held, works = Model(kind), (), []
+    model = Model(kind)
+    held: tuple[Held, ...] = ()
+    works: list[Tried] = []
     for number, step in enumerate(steps):
         if step.work:
             works.append(Tried(step.work, step.at_s, "--tried"))

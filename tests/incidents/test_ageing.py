@@ -92,7 +92,7 @@ def present(message: str, *, good: bool) -> Present:
     driver, gpus = was_read(node.driver), was_read(node.gpus)
     event = next(read_events(parse_lines(message.replace("\n", "\n ").split("\n"))))
     gpu: Gpu = gpus[0]
-    fabric = gpu.fabric._replace(state=3 if good else 2)
+    fabric = was_read(gpu.fabric)._replace(state=3 if good else 2)
     address = event.address or gpu.address
     silent = Unread("", "not-recorded", "not read")  # the driver's word is another story
     gpu = gpu._replace(
@@ -103,8 +103,10 @@ def present(message: str, *, good: bool) -> Present:
     )
     loaded = ("nvidia", "nvidia_uvm", event.part.replace("-", "_"), "nvidia_peermem")
     active = "active" if good else "failed"
-    units = ("nvidia-fabricmanager", "nvidia-dcgm", "nvidia-persistenced", "nvidia-imex", "slurmd")
-    units = (*units, "kubelet", "containerd", "docker", "crio", "sshd", "dbus")
+    units = (
+        *("nvidia-fabricmanager", "nvidia-dcgm", "nvidia-persistenced", "nvidia-imex", "slurmd"),
+        *("kubelet", "containerd", "docker", "crio", "sshd", "dbus"),
+    )
     return Present(
         at_s=NOW_S,
         gpus=(gpu,),
