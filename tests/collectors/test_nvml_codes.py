@@ -82,6 +82,7 @@ def test_every_access_of_the_table_has_its_work() -> None:
     assert meaning_of(777) == Meaning("garbled")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("code", CODES)
 def test_a_code_has_one_class_in_every_call_of_one_gpu(code: int) -> None:
     """A passing check never rests on a call that failed, and the exit is the table's."""
@@ -92,6 +93,7 @@ def test_a_code_has_one_class_in_every_call_of_one_gpu(code: int) -> None:
         assert passes_on(report, key_of(call, ONE)) == [], call
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("code", CODES)
 def test_a_code_has_one_class_in_every_call_of_all_gpus(code: int) -> None:
     for call in sampled(code):

@@ -30,6 +30,7 @@ def models(recording: Recording) -> set[str]:
     return {gpu.device_id for gpu in listed(recording)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_node_under_another_models_profile_has_the_wrong_profile(name: str) -> None:
     """Nothing is wrong with its parts, so nothing is to be reset, opened or replaced."""
@@ -73,6 +74,7 @@ def test_a_display_adapter_is_not_the_profiles_gpu_and_a_wrong_gpu_is(
 VIRTUAL = [(0, "none"), (1, "passthrough"), (2, "vgpu"), (3, "host-vgpu"), (4, "host-vsga")]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mode", "word"), VIRTUAL)
 @pytest.mark.parametrize("name", ["h100-8x-ib", "h200-8x-ib", "a100-8x-ib", "b200-8x-ib"])
 def test_a_vgpu_is_not_held_to_what_the_whole_gpu_has(name: str, mode: int, word: str) -> None:
@@ -112,6 +114,7 @@ def hide(recording: Recording, addresses: list[str], container: bool) -> dict[st
     return changes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("hidden", range(1, 8))
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("expects", ["all", "given"])
@@ -175,6 +178,7 @@ def test_only_a_gpu_that_mig_divides_need_not_tell_its_remapped_rows(
     assert rows == {Status.SKIP if divided else Status.UNKNOWN}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["h100-8x-ib", "h200-8x-ib", "a100-8x-ib", "b200-8x-ib"])
 @pytest.mark.parametrize("mode", [0, 1, 3])  # bare metal, a guest, a host of vGPUs
 @pytest.mark.parametrize("wanted", ["null", "0"])

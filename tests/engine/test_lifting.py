@@ -270,6 +270,7 @@ def first_difference(kind: str, steps: list[Step]) -> str:
     return ""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", sorted(CHECK))
 def test_a_hold_is_lifted_when_and_only_when_the_rule_says_so(kind: str) -> None:
     chance = random.Random(f"lifting {kind}")  # noqa: S311

@@ -54,6 +54,7 @@ def test_the_texts_are_healthy_and_faulty(plain: dict[str, int]) -> None:
     assert set(plain.values()) == {0, 20, 30, 40, 41}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 def test_a_text_in_another_form_is_judged_the_same(
     form: str, plain: dict[str, int], tmp_path: Path
@@ -68,6 +69,7 @@ def test_a_text_in_another_form_is_judged_the_same(
             assert got == plain[name], name
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_in_another_form_is_judged_the_same(
@@ -88,6 +90,7 @@ def pairs(count: int = 60) -> tuple[tuple[str, str], ...]:
     return tuple(chance.sample(every, count))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name in TEXTS if not name.endswith("clean")])
 def test_a_form_within_a_form_hides_no_fault(
     name: str, plain: dict[str, int], tmp_path: Path

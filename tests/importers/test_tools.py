@@ -312,16 +312,19 @@ def test_a_text_is_judged(command: str, case: Pasted) -> None:
     assert not wrongly_judged(case)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("command", "case"), ALL)
 def test_a_text_that_was_cut_off_never_passes_with_its_fault(command: str, case: Pasted) -> None:
     assert wrongly_cut(case) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("command", "case"), ALL)
 def test_a_strange_line_within_a_text_hides_no_fault(command: str, case: Pasted) -> None:
     assert wrongly_disturbed(case) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("command", "case"), ALL)
 def test_what_stands_before_a_text_changes_nothing(command: str, case: Pasted) -> None:
     assert wrongly_prompted(case, command) == []

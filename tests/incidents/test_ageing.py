@@ -120,6 +120,7 @@ def present(message: str, *, good: bool) -> Present:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 def test_an_hour_without_return_ends_what_may_age(way: str) -> None:
     wrong: list[Any] = []
@@ -134,6 +135,7 @@ def test_an_hour_without_return_ends_what_may_age(way: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("good", [True, False])
 def test_the_present_state_decides_where_it_can_be_asked(way: str, *, good: bool) -> None:

@@ -42,6 +42,7 @@ def code(*events: Event, known: Situation | None = None) -> int:
     return exit_code(find_incidents(events, known or situation()))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CURES)
 def test_a_cure_ends_what_asks_for_its_rank_or_less(name: str) -> None:
     cure, heals = CURES[name]
@@ -56,6 +57,7 @@ def test_a_cure_ends_what_asks_for_its_rank_or_less(name: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.sweep
 def test_a_clear_state_ends_mapped_codes_up_to_a_power_cycle() -> None:
     wrong = []
     for entry in CODES:

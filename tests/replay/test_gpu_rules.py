@@ -66,6 +66,7 @@ def link_cases() -> Iterator[LinkCase]:
     yield from (LinkCase(*row) for row in random.Random(SEED).sample(grid, LINKS))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", list(link_cases()), ids=str)
 def test_links(case: LinkCase) -> None:
     recording = patch(base("h100-8x-ib"), case.changes())
@@ -104,6 +105,7 @@ def test_modes_that_differ(mode: str, odd: int) -> None:
 SLOWDOWNS = list(product(FLAGS, ("steady", "first", "last"), (False, True), (False, True)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("flags", "when", "busy", "everywhere"), SLOWDOWNS)
 def test_slowdowns(flags: int, when: str, busy: bool, everywhere: bool) -> None:
     """Steady ones fail, busy or idle, on one GPU or on all; a flash warns."""
@@ -140,6 +142,7 @@ def test_nonfatal_errors(kind: str, number: int) -> None:
     assert report.exit_code == (0 if harmless else 30)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("used_mib", [645, 3072, 3073, 40960])
 @pytest.mark.parametrize("owner", ["", "Compute", "MPSCompute", "Graphics"])
 @pytest.mark.parametrize("busy", [False, True])
