@@ -88,10 +88,15 @@ def shown(recording: Recording) -> frozenset[str]:
         if any(
             key.endswith(f"/{name}")
             and key.startswith(f"file:{DEVICES}/")
-            and not is_unread(recording.get(key))
+            and not _is_absent(recording.get(key))
             for key in recording.keys()
         )
     )
+
+
+def _is_absent(answer: Any) -> bool:
+    """Return whether a file is not there, rather than one that could not be read."""
+    return is_unread(answer) and answer.kind in ("not-found", "not-recorded", "not-supported")
 
 
 def link(recording: Recording, address: str, known: frozenset[str]) -> AdapterLink:

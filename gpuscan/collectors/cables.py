@@ -65,7 +65,7 @@ def far_end(recording: Recording, port: str, layer: Any, node_guid: Any, netdev:
         tool = key.removeprefix("run:").partition(" ")[0]
         return (
             lack._replace(kind="not-recorded", text=f"{tool}: {lack.text}")
-            if lack.kind == "not-found"
+            if lack.kind in ("not-found", "not-supported")
             else lack
         )
     if layer == "Ethernet":

@@ -19,7 +19,7 @@ JOURNAL = (
 DMESG = "run:dmesg --raw"
 FILES = ("log:/var/log/kern.log", "log:/var/log/messages", "log:/var/log/dmesg")  # the last resort
 # a machine without a journal; any other error hides what was in it
-NO_JOURNAL = ("not-found", "not-recorded")
+NO_JOURNAL = ("not-found", "not-recorded", "not-supported")
 BOOTING_S = 60.0  # a journal that starts later than this after boot has lost its beginning
 KERNEL_PRIORITIES = 8  # priority is 8 x facility + level, and facility 0 is the kernel
 

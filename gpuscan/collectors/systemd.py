@@ -57,8 +57,10 @@ def services(
         if is_unread(booted)
         else take(recording, SHOW, lambda value: _units(text(value), fabric=fabric))
     )
-    if is_unread(shown):  # no systemd, or commands are not run because --root names another root
-        return told if told or shown.kind == "not-found" else shown
+    if is_unread(booted):
+        return told if told or booted.kind == "not-found" else booted
+    if is_unread(shown):  # with --root no command is run
+        return told if told or shown.kind == "not-supported" else shown
     sources.update({f"services[{one.label}]": (SHOW,) for one in shown})
     return told + tuple(shown)
 

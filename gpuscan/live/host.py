@@ -130,7 +130,7 @@ class HostReader:
         It is a member of this reader's process group: whoever kills the reader kills it too.
         """
         if self.root:
-            raise OSError(errno.ENOENT, "commands are not run for another root")
+            raise OSError(errno.EOPNOTSUPP, "commands are not run for another root")
         limit_s = self.places.sweep_s if command.startswith(SWEEPS) else self.places.run_s
         try:
             done = run_command(

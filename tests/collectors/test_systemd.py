@@ -65,7 +65,7 @@ def test_a_fabric_manager_that_has_nothing_to_manage_may_fail(name: str) -> None
     ("booted", "answer", "exit_code"),
     [
         (NOT_FOUND, NOT_FOUND, 0),  # a container, or a machine without systemd
-        (["notify"], Unread("", "not-found", "commands are not run for another root", 2), 0),
+        (["notify"], Unread("", "not-supported", "commands are not run for another root", 95), 0),
         (["notify"], Unread("", "timed-out", "gave no answer within 10 s", 110), 3),
         (["notify"], Unread("", "garbled", "Failed to connect to bus", 5), 3),
         (["notify"], "Id=nvidia-dcgm.service\n", 3),

@@ -316,7 +316,7 @@ CASES = {  # what is pasted; the exit code; what is found
     "service failed": (UNIT.format(active="failed (Result: exit-code)"), 20, {"service.state": ["service:nvidia-fabricmanager"]}),
     "service runs": (UNIT.format(active="active (running)"), 0, {}),
     "service not wanted": (UNIT.format(active="inactive (dead)").replace("; enabled;", "; disabled;"), 0, {}),
-    "service stopped": (UNIT.format(active="inactive (dead)"), 0, {}),
+    "service stopped": (UNIT.format(active="inactive (dead)"), 0, {"service.state": ["service:nvidia-fabricmanager"]}),
     "CUDA 802": ("RuntimeError: CUDA error: system not yet initialized\n", 20, {"workload.cuda": ["node"]}),
     "BMC": (" 1 | 03/05/2026 | 10:00:00 | Fan #0x41 | Lower Critical going low | Asserted\n", 40, {"host.bmc_events": ["node"]}),
     "BMC, healthy": (" 1 | 03/05/2026 | 10:00:00 | OS Boot | C: boot completed | Asserted\n", 0, {}),

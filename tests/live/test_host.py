@@ -53,7 +53,7 @@ def test_of_a_long_output_the_end_is_kept() -> None:
 def test_commands_belong_to_this_machine(tmp_path: Path) -> None:
     assert answer("run:echo", root=str(tmp_path)) == (
         None,
-        ("not-found", "commands are not run for another root", 2),
+        ("not-supported", "commands are not run for another root", 95),
     )
 
 

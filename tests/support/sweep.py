@@ -18,6 +18,7 @@ from gpuscan import collectors
 from gpuscan.burnin.tools.programs import is_tool
 from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log_text import JOURNAL, KMSG, NO_JOURNAL
+from gpuscan.collectors.systemd import BOOTED, SHOW
 from gpuscan.engine.report import Report
 from gpuscan.model import READING_KINDS, Gpu, Node, Unread
 from gpuscan.model.gpu import ALWAYS_READ
@@ -205,6 +206,10 @@ def is_permitted(node: Baseline, keys: Collection[str], kind: str) -> bool:
         return kind == "not-found"
     if set(keys) == {PORTS} and node.recording.get(PORTS) == []:
         return kind == "not-found"  # no folder and an empty one mean the same
+    if BOOTED in keys and set(keys) <= {BOOTED, SHOW}:
+        return kind == "not-found"  # a machine without systemd
+    if set(keys) == {SHOW}:
+        return kind == "not-supported"  # --root
     if all("UnrepairableMemoryFlag" in key for key in keys):
         return kind in ("not-found", "not-supported")  # R590; some drivers of R580 have it
     if all(is_tool(key) for key in keys):
