@@ -16,6 +16,7 @@ from nodes_recordings import base, judged_facts, profile_named
 
 from gpuscan import collectors
 from gpuscan.burnin.tools.programs import is_tool
+from gpuscan.collectors.adapters import LINK
 from gpuscan.collectors.fabric import ROOT
 from gpuscan.collectors.log_text import JOURNAL, KMSG, NO_JOURNAL
 from gpuscan.collectors.systemd import BOOTED, SHOW
@@ -206,6 +207,10 @@ def is_permitted(node: Baseline, keys: Collection[str], kind: str) -> bool:
         return kind == "not-found"
     if set(keys) == {PORTS} and node.recording.get(PORTS) == []:
         return kind == "not-found"  # no folder and an empty one mean the same
+    files = {key.rpartition("/")[2] for key in keys}
+    alike = {key for key in node.recording.keys() if key.rpartition("/")[2] in files}
+    if files <= set(LINK) and alike == set(keys):
+        return kind == "not-found"  # a kernel, or a guest, that shows no such file of any device
     if BOOTED in keys and set(keys) <= {BOOTED, SHOW}:
         return kind == "not-found"  # a machine without systemd
     if set(keys) == {SHOW}:
