@@ -70,14 +70,14 @@ def _split(name: str, text: str, *, said: bool) -> list[Part]:
 
 
 def _weigh(text: str, said: bool) -> int:
-    """Return how much is read in a text: facts, and lines of the kernel."""
-    weight = 0
+    """Return how much is read in a text: different facts, and lines of the kernel."""
+    weight, facts = 0, set[str]()
     for part in _split("", text, said=said):
         if part.kind in LOGS:
             weight += count_kernel_lines(part.text.split("\n")) or -1  # the kernel wrote none of it
         else:
-            weight += sum(reading.error is None for reading in read_part(part))
-    return weight
+            facts.update(one.key for one in read_part(part) if one.error is None)
+    return weight + len(facts)
 
 
 def read_part(part: Part) -> list[Reading]:

@@ -710,6 +710,21 @@ def test_a_captured_machine_is_healthy_in_every_format() -> None:
                 assert report(file).exit_code == 0, (file, found(report(file)))
 
 
+def test_an_indentation_that_is_the_text_s_own_stays(tmp_path: Path) -> None:
+    """Without its tabs, a line of lspci that names a driver would be taken for the kernel's."""
+    hcas = "".join(
+        f"1a:00.{n} Ethernet controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
+        "\tSubsystem: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
+        "\tControl: I/O- Mem+ BusMaster+\n\tNUMA node: 0\n\tIOMMU group: 12\n"
+        "\t\tLnkSta:\tSpeed 32GT/s, Width x16\n"
+        "\tKernel driver in use: mlx5_core\n\tKernel modules: mlx5_core\n\n"
+        for n in range(8)
+    )
+    healthy = LSPCI.format(slot="x16", width="x16", rev="a1", sdes="-")
+    of_host = report(text(tmp_path, healthy + hcas))
+    assert (of_host.exit_code, found(of_host)) == (0, {})
+
+
 @pytest.mark.skipif(not PUBLIC.exists(), reason="../shared/public is not there")
 def test_public_files_of_healthy_machines_pass() -> None:
     lspci = report(PUBLIC / "lspci-vvv-h100-8x.txt.gz")
