@@ -222,7 +222,6 @@ def test_firmware_match(node: Node) -> None:
 
 @check(
     action=Action.INSPECT,
-    needs="infiniband.port_state",
     source="PCI: lanes and speed are negotiated when the link trains and do not depend on load",
     impact="performance",
 )

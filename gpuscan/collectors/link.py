@@ -1,5 +1,6 @@
 """How a GPU's PCIe link compares with what both of its ends support, and with its siblings'."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ def slot_key(recording: Recording, address: str) -> str:
     many guests.
     """
     way = take(recording, f"link:{DEVICES}/{address}", text)
-    above = "" if is_unread(way) else way.split("/")[-2]
+    above = "" if is_unread(way) else os.path.basename(os.path.dirname(way))
     return f"file:{DEVICES}/{above}/max_link_width" if ":" in above[5:] else ""
 
 

@@ -39,11 +39,15 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
+def fit(case: Case) -> Case:
+    """Return the case with the profile as it holds for its node, and with today's ids in it."""
+    case = with_current_ids(case)
+    return case._replace(profile=require_facts(fit_to_node(case.profile, case.node), case.node))
+
+
 def judge(case: Case) -> Report:
     """Return the report on one node; pure: the same case gives the same report."""
-    case = with_current_ids(case)
-    profile = require_facts(fit_to_node(case.profile, case.node), case.node)
-    case = case._replace(profile=profile)
+    case = fit(case)
     with redirect_stdout(sys.stderr):  # standard output is the report's: checks may print
         results = run_checks(case)
     for stage in STAGES:

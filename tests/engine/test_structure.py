@@ -10,11 +10,11 @@ from nodes_recordings import NAMES, base, checks, profile_named
 
 from gpuscan import collectors, profile
 from gpuscan.engine.blind_spots import find_blind_spots
-from gpuscan.engine.case import Case, with_current_ids
+from gpuscan.engine.case import Case
 from gpuscan.engine.conclude import conclude
 from gpuscan.engine.examine import run_checks
 from gpuscan.engine.hold import hold_after
-from gpuscan.engine.stages import STAGES, judge
+from gpuscan.engine.stages import STAGES, fit, judge
 from gpuscan.model import is_unread
 from gpuscan.model.outcome import Result
 from gpuscan.model.report_rows import ProfileInfo, RunInfo
@@ -68,7 +68,7 @@ def results_of(case: Case, *, noise: bool) -> tuple[Result, ...]:
             checks=tuple(one._replace(title=NOISE, text=NOISE) for one in case.checks),
             notes=(NOISE,),
         )
-    case = with_current_ids(case)
+    case = fit(case)
     results = run_checks(case)
     for stage in STAGES:
         results = stage(case, disguise(results) if noise else results)
