@@ -20,6 +20,7 @@ SOURCE = "DCGM: triage a link that is down: reset the GPU first, then inspect th
     action=Action.RESET_GPU,
     needs="driver.gpu_access",
     voided_by="fabric.manager",
+    eased_by="modes.mig",
     source=SOURCE,
     impact="performance",
     aliases=["nvlink.every_link_is_up"],
@@ -50,6 +51,7 @@ def _in_mig_mode(gpu: Gpu) -> bool:
 @check(
     action=Action.RESET_GPU,
     needs=("driver.gpu_access", "nvlink.links"),
+    eased_by=("modes.mig", "modes.mig_match"),
     source=SOURCE,
     impact="performance",
     aliases=["nvlink.as_many_as_its_siblings"],
@@ -152,6 +154,7 @@ def _fitted(gpus: list[Gpu]) -> int:
 @check(
     action=Action.RESET_GPU,
     needs=("driver.gpu_access", "nvlink.links"),
+    voided_by="fabric.manager",
     source=SOURCE,
     impact="performance",
     aliases=["nvlink.links_run_at_their_rate"],
