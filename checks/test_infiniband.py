@@ -271,6 +271,7 @@ def _judge_link(
 @check(
     action=Action.INSPECT,
     needs="infiniband.port_state",
+    eased_by="infiniband.port_state",
     impact="availability",
     aliases=["infiniband.link_does_not_flap"],
 )
@@ -313,6 +314,7 @@ def _judge_downs_between_runs(port: Port) -> None:
 @check(
     action=Action.INSPECT,
     needs="infiniband.port_state",
+    eased_by="infiniband.port_state",
     source="InfiniBand Architecture Specification: bit error rate 1e-12, 120 symbol errors an hour",
     impact="performance",
     aliases=["infiniband.no_symbol_errors_are_added"],
