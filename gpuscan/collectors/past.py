@@ -24,8 +24,9 @@ KEYS = {
     "held": "history:hold",
     "ports": "history:ports",
     "measured": "history:measured",
+    "present": "history:present",
 }
-LATER = ("ports", "measured")  # lists that no recording made before they existed has
+LATER = ("ports", "measured", "present")  # lists that no recording made before they existed has
 SCOPE = "history:*"
 SEL = "run:ipmitool -c sel elist"  # slow: asked for only where the past makes it matter
 POWER_WORDS = ("power off", "power cycle", "ac lost", "initiated by power up", "power-off")
@@ -37,6 +38,7 @@ LISTS: Mapping[str, Any] = {
     "held": Held,
     "ports": PortSeen,
     "measured": Measured,
+    "present": Seen,
 }
 
 

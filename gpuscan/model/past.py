@@ -111,6 +111,10 @@ class Measured(NamedTuple):
 class Past(NamedTuple):
     """What the archive had on this machine when the scan began at *at_s*; *runs* counts earlier
     ones. *booted_s* is the Unix time of this boot, 0.0 if that is not known.
+
+    *parts* are all that gave a serial number, ever; *present* those of the newest passing run of
+    the whole node (a serial number is empty where the part gave none), none where a swap was proven
+    or a hold cleared since.
     """
 
     at_s: float
@@ -123,3 +127,4 @@ class Past(NamedTuple):
     booted_s: float = 0.0
     ports: tuple[PortSeen, ...] = ()
     measured: tuple[Measured, ...] = ()
+    present: tuple[Seen, ...] = ()

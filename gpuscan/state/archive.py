@@ -217,6 +217,21 @@ class Archive:
         )
         return {**rows[0], "report": self._unpack(rows[0]["report"])} if rows else None
 
+    def newest_whole_pass(self, machine: str, until_s: float) -> Row | None:
+        """Return {at, parts} of a machine's newest passing run of the whole node; None without one,
+        or where a swap was proven or a hold cleared since: other parts may be in the node.
+        """
+        rows = self._query(
+            "SELECT at, report FROM runs WHERE machine = ? AND at < ? AND full AND complete"
+            " AND exit_code = 0 AND report IS NOT NULL AND NOT EXISTS (SELECT 1 FROM events"
+            " WHERE events.machine = runs.machine AND kind IN ('swap-end', 'clear')"
+            " AND events.at > runs.at AND events.at < ?) ORDER BY at DESC LIMIT 1",
+            (machine, until_s, until_s),
+        )
+        if not rows:
+            return None
+        return {"at": rows[0]["at"], "parts": self._unpack(rows[0]["report"])["parts"]}
+
     def count_runs(self, machine: str, until_s: float) -> int:
         """Return how many runs of a machine are older than *until_s*."""
         query = "SELECT count(*) AS runs FROM runs WHERE machine = ? AND at < ?"

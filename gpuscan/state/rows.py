@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan.engine.blame import Target, find_targets
@@ -11,7 +11,6 @@ from gpuscan.engine.hold import CHECK, summary
 from gpuscan.engine.report import Report
 from gpuscan.model import Held
 from gpuscan.model.identity import real
-from gpuscan.model.report_rows import ReportPart
 from gpuscan.recording import Recording
 from gpuscan.renderers.headline import headline
 from gpuscan.state import last
@@ -134,30 +133,29 @@ def _findings(report: Report) -> Any:
 
 def parts_of(report: Report) -> list[dict[str, Any]]:
     """Return the parts with a serial: without one, a part looks like any other in its slot."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for part in report.parts:
-        row = _identified(part)
-        if row["serial"]:
-            rows[row["kind"], row["slot"]] = row
-    return list(rows.values())
+    return [row for row in identify([part._asdict() for part in report.parts]) if row["serial"]]
 
 
-def _identified(part: ReportPart) -> dict[str, Any]:
-    """Return the archive's row of a part; its serial is empty where the part did not give one."""
-    kind, slot, serial, number = str(part.kind), part.slot, "", ""
-    if part.kind == "gpu":
-        slot = part.usual_slot or part.slot
-        serial = "" if part.serial_source == "history" else part.serial or ""
-        number = part.part_number or ""
-    elif part.kind == "disk":
-        serial = part.serial or ""
-    else:  # the adapter is the part: its ports have no serial
-        kind, slot = "nic", part.hca
-        serial, number = part.hca_serial or "", part.hca_part_number or ""
+def identify(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the archive's rows of a report's parts, one each; a serial is empty where the part
+    did not give it. An adapter is a part, its ports are none: they have no serial.
+    """
+    rows = [_identified(part) for part in parts]
+    return list({(row["kind"], row["slot"]): row for row in rows}.values())
+
+
+def _identified(part: Mapping[str, Any]) -> dict[str, Any]:
+    kind, slot, names = part["kind"], part["slot"], ("serial", "part_number")
+    if kind == "gpu":
+        slot = part.get("usual_slot") or slot
+    elif kind == "port":
+        kind, slot, names = "nic", part["hca"], ("hca_serial", "hca_part_number")
+    serial, number = (part.get(name) or "" for name in names)
+    told = part.get("serial_source") == "history"  # the archive's own words
     return {
         "kind": kind,
         "slot": slot,
-        "address": part.address or "",
-        "serial": serial,
+        "address": part["address"] or "",
+        "serial": "" if told else serial,
         "part_number": number,
     }

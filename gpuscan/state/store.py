@@ -19,7 +19,7 @@ from gpuscan.renderers.json_ import document
 from gpuscan.state import last
 from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
 from gpuscan.state.place import StateError, locked, replace, set_aside
-from gpuscan.state.rows import Whose, document_of, fingerprint, parts_of, row_of
+from gpuscan.state.rows import Whose, document_of, fingerprint, identify, parts_of, row_of
 
 KEEP_BOOTS = 3  # recordings of earlier boots
 
@@ -280,7 +280,7 @@ class Store:
             raise StateError(str(error)) from None
 
 
-LISTS = ("faults", "tried", "boots", "parts", "ports", "measured")
+LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present")
 NOTHING: dict[str, Any] = {"runs": 0, **{name: [] for name in LISTS}}
 PAGES = "retired_pages.double_bit"  # the only measurement whose past is judged
 WEEK_DAYS = 7
@@ -302,7 +302,16 @@ def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
         "parts": archive.parts(owner.key, owner.at_s),
         "ports": archive.ports(owner.key, since_s, owner.at_s),
         "measured": [row for row in pages if row["value"]],
+        "present": _present(archive, owner),
     }
+
+
+def _present(archive: Archive, owner: Whose) -> list[dict[str, Any]]:
+    """Return the parts of the newest passing run of the whole node, as `model.Seen` names them."""
+    run = archive.newest_whole_pass(owner.key, owner.at_s)
+    if run is None:
+        return []
+    return [{**row, "first_s": run["at"], "last_s": run["at"]} for row in identify(run["parts"])]
 
 
 def _declared(work: str, at_s: float, runs_at: Sequence[float]) -> dict[str, Any]:

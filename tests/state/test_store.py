@@ -82,6 +82,29 @@ def test_parts_are_remembered_by_slot(call: Call, tmp_path: Path) -> None:
     assert [run["report"]["summary"]["exit_code"] for run in runs] == [0, 0]
 
 
+def test_the_parts_of_the_last_whole_pass_are_known(tmp_path: Path, call: Call) -> None:
+    recording = load(EIGHT)
+    serial = next(key for key in recording.keys() if key.startswith("nvml:nvmlDeviceGetSerial("))
+    words = ("--state-dir", str(tmp_path / "state"))
+
+    def present(days: float) -> list[dict[str, Any]]:
+        now = later(recording, days)
+        store = Store(str(tmp_path / "state"), whose(now), own=False)
+        store.add_past(now, [])
+        return list(now.get("history:present"))
+
+    assert present(1) == []
+    nameless = patch(recording, {serial: {"error": ["not-supported", "Not Supported"]}})
+    call("judge", file_of(nameless, tmp_path, "a.gz"), *words)
+    failing = later(patch(recording, {serial: "1650000000999"}), 2)
+    call("judge", file_of(failing, tmp_path, "b.gz"), "--skip", "xid", *words)
+    gpus = [part for part in present(3) if part["kind"] == "gpu"]
+    assert len({(part["slot"], part["address"]) for part in gpus}) == 8
+    assert sorted(bool(part["serial"]) for part in gpus) == [False, *[True] * 7]
+    assert {part["last_s"] for part in gpus} == {recording.meta.made_at}
+    assert {"gpu", "nic"} <= {part["kind"] for part in present(3)}
+
+
 def test_a_recording_judged_twice_is_one_run(call: Call, tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     for _ in range(2):
