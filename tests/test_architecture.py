@@ -37,6 +37,7 @@ ORDER = (
     "catalogue",
     "model",
     "files",
+    "paths",
     "durations text table pci",
     "errors",
 )
@@ -45,6 +46,7 @@ FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded 
 TOUCHING_MODULES = {"pynvml", "psutil", "subprocess", "ctypes", "multiprocessing"}
 STARTING = re.compile(r"system|popen|exec[lv]\w*|spawn\w+|posix_spawnp?|fork(pty)?")
 OPENING = {"open", "listdir", "scandir", "readlink", "exists", "isdir", "isfile", "stat", "Path"}
+OPENING |= {"open_input", "open_trusted", "read_input"}
 MACHINE_PATH = re.compile(r"/?(proc|sys|dev)/")
 WORKERS = {  # they run in a process of their own, or look at one
     "gpuscan.burnin.tools.run",

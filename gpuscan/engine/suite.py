@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from gpuscan.engine.lens import NotJudged, NotRead
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.files import bundled, refuse_writable
+from gpuscan.files import bundled, open_input, open_trusted
 from gpuscan.model.outcome import LADDER, Action, Finding, Status
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -259,19 +259,17 @@ def load_file(path: str) -> list[Check]:
     """Load one module by path. Asserts stay alive under -O and nothing is written; any error names
     the file.
     """
-    if os.path.dirname(os.path.abspath(path)) != bundled(
-        "checks"
-    ):  # whoever may write those may write this file, too
-        refuse_writable(path)
+    # whoever may write the bundled ones may write this file, too
+    own = os.path.dirname(os.path.abspath(path)) == bundled("checks")
     module = ModuleType(os.path.basename(path)[:-3])
     module.__file__ = path
     try:
-        with open(path, "rb") as file:
+        with open_input(path) if own else open_trusted(path) as file:
             code = compile(file.read(), path, "exec", dont_inherit=True, optimize=0)
         with redirect_stdout(sys.stderr):
             # a check module is code by design; others' files were refused above
             exec(code, module.__dict__)  # noqa: S102
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, UsageError):
         raise
     except BaseException as error:  # foreign code again: the error names file and reason  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from gpuscan.errors import RecordingError
+from gpuscan.files import read_input
 from gpuscan.recording import FIRMWARE, Reading, Recording
 
 PATH = "/redfish/v1/UpdateService/FirmwareInventory"
@@ -34,8 +35,7 @@ def add_firmware(recording: Recording, rows: list[dict[str, Any]]) -> None:
 
 def _document(path: str) -> Any:
     try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
+        data = read_input(path, LARGEST_BYTES)
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from None
     if len(data) > LARGEST_BYTES:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO
 
 from gpuscan.errors import RecordingError
+from gpuscan.files import open_input, read_most
 from gpuscan.recording import packed
 
 MOST_FILES = 100_000  # /sys of a large node has fewer
@@ -46,14 +47,14 @@ def _unpack(path: str, data: bytes) -> bytes:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             return _read_open(path, file)
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from None
 
 
 def _read_open(path: str, file: IO[bytes]) -> bytes:
-    data = file.read(packed.LARGEST_BYTES + 1)
+    data = read_most(file, packed.LARGEST_BYTES)
     if len(data) > packed.LARGEST_BYTES:
         raise _too_large(path)
     return data

@@ -6,6 +6,7 @@ import shutil
 from typing import Any
 
 from gpuscan.durations import format_utc
+from gpuscan.files import open_input
 from gpuscan.live import signals
 from gpuscan.live.command import run_command
 from gpuscan.live.process import STDOUT
@@ -18,7 +19,7 @@ MOST_OUTPUT_BYTES = 1 << 16
 
 def describe_file(path: str) -> dict[str, Any]:
     """Return a file's row: {name, bytes, sha256, made_at (UTC)}; raises OSError."""
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         status = os.fstat(file.fileno())
     made_at = format_utc(status.st_mtime)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from gpuscan.errors import RecordingError
+from gpuscan.files import open_input
 from gpuscan.live import grep
 from gpuscan.live.grep import PartIncompleteError, Row
 from gpuscan.live.process import Child
@@ -163,7 +164,7 @@ def _open(name: str) -> BinaryIO:
     try:
         if name == "-":
             return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
-        return open(name, "rb", buffering=0)
+        return open_input(name)
     except (OSError, AttributeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "standard input is closed"
         raise RecordingError(f"{name}: {reason}") from None

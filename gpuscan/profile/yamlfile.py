@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 import yaml
 
 from gpuscan.errors import ProfileError, UsageError, near_misses
-from gpuscan.files import refuse_writable
+from gpuscan.files import open_input, open_trusted, read_most
 
-LARGEST = 1 << 20  # characters of a file
+LARGEST = 1 << 20  # bytes of a file
 MOST_NODES = 20_000
 DEEPEST = 50
 Position = tuple[int, int]
@@ -27,10 +27,8 @@ def read_text(path: str, *, trusted: bool = False) -> str:
     *trusted*, as root) others can write it.
     """
     try:
-        if not trusted:
-            refuse_writable(path)
-        with open(path, encoding="utf-8") as file:
-            text = file.read(LARGEST + 1)
+        with open_input(path) if trusted else open_trusted(path) as file:
+            text = read_most(file, LARGEST).decode("utf-8")
     except UsageError as error:
         raise ProfileError(str(error)) from None
     except OSError as error:

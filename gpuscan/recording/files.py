@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from gpuscan.errors import RecordingError
-from gpuscan.files import write_atomically
+from gpuscan.files import open_input, read_input, write_atomically
 from gpuscan.model import Unread
 from gpuscan.recording import packed
 from gpuscan.recording.meta import dump_meta, parse_meta
@@ -117,8 +117,7 @@ def load(path: str) -> Recording:
     """Load a recording, gzip or plain JSON; raises RecordingError that says what is wrong."""
     limit = packed.LARGEST_BYTES
     try:
-        with open(path, "rb") as file:
-            data = file.read(limit + 1)
+        data = read_input(path, limit)
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from None
     if data.startswith(packed.GZIP):
@@ -148,7 +147,7 @@ def is_json(path: str) -> bool:
     A file that cannot be read counts as JSON: `load` says what is wrong with it.
     """
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             head = file.read(HEAD_BYTES)
     except OSError:
         return True

@@ -6,10 +6,12 @@ import json
 import os
 from typing import Any
 
+from gpuscan.files import read_input
 from gpuscan.state.place import StateError
 
 FORMAT = "gpuscan-last"
 MAJOR = 1
+LARGEST_BYTES = 1 << 22
 SCHEMA_VERSION = f"{MAJOR}.0"
 KEYS = {
     "machine": dict,
@@ -51,8 +53,7 @@ def read(path: str) -> dict[str, Any] | None:
     cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(1 << 22)
+        data = read_input(path, LARGEST_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:

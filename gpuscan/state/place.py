@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuscan.errors import UsageError
-from gpuscan.files import replace_file, sync_folder
+from gpuscan.files import PUBLIC, replace_file, sync_folder
 
 ROOT_STATE = "/var/lib/gpuscan"
 LOCK_S = 10.0  # writing takes milliseconds: a lock held for longer is stuck
@@ -65,7 +65,7 @@ def locked(folder: str) -> Iterator[None]:
 def replace(path: str, document: dict[str, Any]) -> None:
     """Write a JSON file atomically, so that even a power cut loses nothing; raises StateError."""
     try:
-        replace_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+        replace_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"), PUBLIC)
         sync_folder(path)
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None

@@ -2,6 +2,9 @@
 
 import os
 
+from gpuscan.files import read_input
+
+LONGEST_BYTES = 4096
 FILES = {
     "machine_id": "etc/machine-id",
     "dmi_serial": "sys/class/dmi/id/product_serial",
@@ -17,7 +20,6 @@ def this_machine(root: str = "/") -> dict[str, str]:
 
 def _line(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096).strip()
+        return read_input(path, LONGEST_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""

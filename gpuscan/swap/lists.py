@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from gpuscan.errors import ProfileError, UsageError
+from gpuscan.files import read_input
 from gpuscan.profile import yamlfile
 from gpuscan.swap.fit import ExpectedPart
 
@@ -67,8 +68,7 @@ def _expected_part(entry: object) -> ExpectedPart:
 
 def _read(file: str, what: str) -> str:
     try:
-        with open(file, encoding="utf-8") as stream:
-            text = stream.read(LARGEST_BYTES + 1)
+        text = read_input(file, LARGEST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{file}: cannot read the {what}: {reason}") from None

@@ -9,7 +9,7 @@ from typing import Any
 from gpuscan.engine import suite
 from gpuscan.engine.judging import all_checks
 from gpuscan.errors import UsageError
-from gpuscan.files import schema_text
+from gpuscan.files import read_input, schema_text
 from gpuscan.recording import FORMAT
 from gpuscan.renderers.json_ import SCHEMA_VERSION
 from gpuscan.tickets.evidence import MANIFEST, TICKET
@@ -48,8 +48,7 @@ def load_input(file: str, gpu: str) -> TicketInput:
 def _load_json(folder: str, name: str) -> Any:
     """Return a file of an evidence folder, None where it is missing or damaged."""
     try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(read_input(os.path.join(folder, name), LARGEST_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -59,8 +58,7 @@ def _read(file: str) -> bytes:
         if file == "-":
             data = sys.stdin.buffer.read(LARGEST_BYTES + 1)
         else:
-            with open(file, "rb") as report:
-                data = report.read(LARGEST_BYTES + 1)
+            data = read_input(file, LARGEST_BYTES)
     except (OSError, AttributeError) as error:
         raise UsageError(
             f"{file}: {getattr(error, 'strerror', '') or 'standard input is closed'}"
