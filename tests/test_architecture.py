@@ -47,7 +47,8 @@ TOUCHING_MODULES = {"pynvml", "psutil", "subprocess", "ctypes", "multiprocessing
 STARTING = re.compile(r"system|popen|exec[lv]\w*|spawn\w+|posix_spawnp?|fork(pty)?")
 OPENING = {"open", "listdir", "scandir", "readlink", "exists", "isdir", "isfile", "stat", "Path"}
 OPENING |= {"open_input", "open_trusted", "read_input"}
-MACHINE_PATH = re.compile(r"/?(proc|sys|dev)/")
+# but for the streams of the process itself
+MACHINE_PATH = re.compile(r"/?(proc|sys|dev)/(?!std(in|out|err)$|(self/)?fd/$)")
 WORKERS = {  # they run in a process of their own, or look at one
     "gpuscan.burnin.tools.run",
     "gpuscan.burnin.worker.nccl",
