@@ -15,5 +15,14 @@ def printable(text: str) -> str:
     )
 
 
+def shorten(text: str, most: int) -> str:
+    """Return *text* cut to *most* characters, with `...` where something is missing.
+
+    >>> shorten("one two three", 13), shorten("one two three", 10)
+    ('one two three', 'one two...')
+    """
+    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
+
+
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")

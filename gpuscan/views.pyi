@@ -311,7 +311,9 @@ class Incident:
     when: str
     first_s: float
     last_s: float
+    meaning: str
     text: str
+    programs: str
     processes: tuple[str, ...]
     echoes: tuple[Echo, ...]
     values: Mapping[str, Any]

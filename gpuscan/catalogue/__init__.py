@@ -5,12 +5,14 @@ It is data in JSON, loaded only when there is an event.
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from gpuscan.model.outcome import Action
 
+PROPER = ("Fabric Manager",)
 WITH_CODE = ("xid", "sxid", "dcgm")  # each has its own file; messages without a code: lines.json
 
 
@@ -64,6 +66,14 @@ class Entry(NamedTuple):
     window_days: float = 0.0
     ages: bool = False
     returns: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The first clause of the meaning, to stand within a sentence."""
+        clause = re.split(r"[.;](?: |$)", self.meaning, maxsplit=1)[0]
+        if clause[:1].isupper() and clause[1:2].islower() and not clause.startswith(PROPER):
+            return clause[:1].lower() + clause[1:]
+        return f"a{clause[1:]}" if clause.startswith(("A ", "An ")) else clause
 
 
 # An SXid that no catalogue has is as serious as its line says.

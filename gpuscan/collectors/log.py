@@ -1,5 +1,7 @@
 """The kernel log of this boot: how much of it was read, and the incidents in it."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuscan.collectors import named
@@ -10,6 +12,7 @@ from gpuscan.collectors.log_text import (
     FILES,
     JOURNAL,
     KMSG,
+    LogText,
     booted_s,
     read_log,
     starts_at_boot,
@@ -17,7 +20,6 @@ from gpuscan.collectors.log_text import (
 from gpuscan.collectors.past import works
 from gpuscan.collectors.present import present
 from gpuscan.collectors.reading import Sources, driver_branch
-from gpuscan.kernellog.record import Record
 from gpuscan.model import Incident, KernelLog, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 
@@ -58,7 +60,7 @@ def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, 
             records = records._replace(text=f"{records.text}; it needs root or CAP_SYSLOG")
         return records, named.gpus(records, gpus, sources), records
     gpus = named.gpus(records, gpus, sources)
-    incidents = _incidents(recording, records, gpus, sources)
+    incidents = _incidents(recording, log, gpus, sources)
     at_s = records[0].at_s
     if at_s is None:
         since_s: Any = Unread(log.keys[0], "not-recorded", "its lines have no time since boot")
@@ -70,7 +72,7 @@ def facts(recording: Recording, gpus: Any, sources: Sources) -> tuple[Any, Any, 
 
 
 def _incidents(
-    recording: Recording, records: list[Record], gpus: Any, sources: Sources
+    recording: Recording, log: LogText, gpus: Any, sources: Sources
 ) -> tuple[Incident, ...]:
     """Return the incidents; the state of each one's GPU becomes a source of it."""
     # only if there is a log: these take a while to compile their patterns
@@ -78,7 +80,7 @@ def _incidents(
     from gpuscan.incidents.lives import Work
     from gpuscan.kernellog.events import read_events
 
-    events = list(read_events(records))
+    events = list(read_events(read_or(log.records, [])))
     if not events:
         return ()
     situation = Situation(
@@ -88,6 +90,8 @@ def _incidents(
         [Work(one.work, one.after_s) for one in works(recording)],
         _ports_above(recording, gpus),
         present(recording, gpus),
+        recording.meta.zone_s,
+        _repeats(recording, log.keys),
     )
     diagnosed = find_incidents(events, situation)
     labels = {gpu.address: gpu.label for gpu in read_or(gpus, ())}
@@ -97,6 +101,16 @@ def _incidents(
             sources[f"incidents[{incident.label}].recovery_action"] = state
             sources[f"incidents[{incident.label}].asks"] = state
     return diagnosed
+
+
+def _repeats(recording: Recording, keys: Sequence[str]) -> Mapping[str, int]:
+    """Return how many lines of each event and part were not kept of the log files of *keys*."""
+    counts: Counter[str] = Counter()
+    for key in keys:
+        value = recording.get(key)
+        for name, number in value.get("repeats", ()) if isinstance(value, dict) else ():
+            counts[name] += number
+    return counts
 
 
 def _ports_above(recording: Recording, gpus: Any) -> dict[str, tuple[str, ...]]:

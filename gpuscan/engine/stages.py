@@ -15,6 +15,7 @@ from gpuscan.engine.examine import run_checks
 from gpuscan.engine.explain import explain_echoes
 from gpuscan.engine.fitting import fit_to_node, require_facts
 from gpuscan.engine.hold import apply_holds, asleep_notes, hold_after
+from gpuscan.engine.naming import name_codes
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import parts_of
@@ -29,6 +30,7 @@ Stage = Callable[[Case, Results], Results]
 
 STAGES: tuple[Stage, ...] = (
     explain_echoes,  # what a failed check explains is skipped: one lost GPU is one finding
+    name_codes,  # a finding names the Xids that it explains: people look for them
     fold_open_expectations,  # a machine without a profile is one unknown, not one a check
     blame_common_end,  # of failing pairs of GPUs, blame the GPU that they have in common
     mark_shared_cause,  # a fault of half of the GPUs is no fault of each: nothing is replaced

@@ -31,7 +31,8 @@ class Situation(NamedTuple):
     *gpus* are the node's GPUs, or `Unread`; *branch* is the driver's and *booted_s* the Unix time
     of the boot, both 0 if unknown. *works* is the work that was declared; *above* has the addresses
     of the ports above each GPU, by the GPU's, where they were read. *present* is what else is known
-    of the node now.
+    of the node now, *zone_s* how far its clock is ahead of UTC (None: unknown). *repeats* counts
+    the lines that were left out because there were too many alike, by `Event.alike`.
     """
 
     gpus: Any
@@ -40,6 +41,8 @@ class Situation(NamedTuple):
     works: Sequence[Work] = ()
     above: Mapping[str, Sequence[str]] = NOTHING
     present: ageing.Present = ageing.Present()
+    zone_s: float | None = None
+    repeats: Mapping[str, int] = NOTHING
 
 
 class _Root(NamedTuple):
@@ -109,6 +112,9 @@ def _incident(
     whole = group._replace(events=[event for root in lives for event in root.group.events])
     gpu, known = gpus.get(group.address), catalogue.entry(group.entry)
     first, last = whole.first, whole.last
+    repeats = sum(situation.repeats.get(name, 0) for name in {one.alike for one in whole.events})
+    lines = len(whole.events) + repeats
+    clock = wording.Clock(situation.booted_s, situation.zone_s)
     return Incident(
         label=wording.label(whole, gpus),
         address=group.address,
@@ -126,13 +132,15 @@ def _incident(
         ended=standing.ended,
         clean=is_clean(state_of(gpu)),
         listed=bool(known.sources),
-        events=len(whole.events),
+        events=lines,
         times=times,
-        when=wording.when(whole),
+        when=wording.when(whole, lines, clock),
         first_s=_seconds_since_boot(first, situation.booted_s),
         last_s=_seconds_since_boot(last, situation.booted_s),
+        meaning=known.summary if known.sources else "",
         text=first.text,
-        processes=wording.programs(whole.events),
+        programs=wording.programs(whole.events, whole=not repeats),
+        processes=wording.listed_programs(whole.events),
         echoes=tuple(_echo(echo, gpus) for root in lives for echo in root.echoes),
         values={name: value for name, value in last.values.items() if name != WITHOUT_XID},
         recovery_action=gpu.recovery_action if gpu else _no_gpu(situation),

@@ -38,7 +38,8 @@ class SelectedLines(NamedTuple):
     """The lines that are kept of a log, as (number, text), and what is missing.
 
     *boots* is the number of boots in the log. *gaps* counts messages that say that others were
-    lost, *left_out* lines that were not kept because there were too many alike. *kernel* says
+    lost, *left_out* lines that were not kept because there were too many alike, and *repeats* those
+    of each event and part (`Event.alike`). *kernel* says
     whether the input is a kernel's log, *whole* whether it starts with a boot. *unread* are the
     first lines that name an Xid and were not understood.
     """
@@ -47,6 +48,7 @@ class SelectedLines(NamedTuple):
     boots: int
     gaps: int
     left_out: int
+    repeats: list[tuple[str, int]]
     kernel: bool
     whole: bool
     unread: list[Row]
@@ -176,7 +178,7 @@ class LineSelector:
 def _name(record: Record, events: list[Event], *, gap: bool) -> str:
     """Return what a record's lines are alike in: its event and part, or its kind."""
     if events:
-        return f"{events[0].entry} {events[0].address} {events[0].part}"
+        return events[0].alike
     if gap:
         return "gap"
     if FRAME.search(record.message):
@@ -239,6 +241,11 @@ def select_lines(
         boots=max(boots + before, 1),
         gaps=len(selector.gaps),
         left_out=selector.left_out + sum(rows.left_out for rows in groups),
+        repeats=[
+            (name, rows.left_out)
+            for name, rows in selector.alike.items()
+            if rows.left_out and " " in name
+        ],
         kernel=selector.kernel,
         whole=bool(boots) and (current or not before),
         unread=selector.unread,
@@ -270,6 +277,7 @@ def reading_value(
         "left_out": selected.left_out,
         "whole": selected.whole or (begins and selected.boots == 1),
         "kernel": selected.kernel or first.kernel or last.kernel,
+        **({"repeats": [list(one) for one in selected.repeats]} if selected.repeats else {}),
         **({"unread": unread} if unread else {}),
     }
 

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 
-from gpuscan.kernellog import prefixes
+from gpuscan.kernellog import prefixes, stamps
 from gpuscan.kernellog.prefixes import ParsedLine
 from gpuscan.kernellog.record import Record
 
@@ -29,6 +29,7 @@ def parse_numbered_lines(
     """Do what `parse_lines` does for (number, line) pairs, between which lines may be missing."""
     until_s = time.time() if until_s is None else until_s
     human_s: float | None = None  # the last full timestamp of `dmesg --human`
+    zone_s: float | None = None
     head, first, last, pieces = ParsedLine(""), 0, 0, [""]
     for number, raw in rows:
         text = _text(raw)
@@ -41,23 +42,33 @@ def parse_numbered_lines(
                 pieces.append(text.strip())
             continue
         if first:
-            yield _record(head, first, last, pieces)
+            yield _record(head, zone_s, first, last, pieces)
         first = 0
         if not text.strip():
             continue
         head = ParsedLine(text.strip()) if parsed is None else parsed
+        zone_s = _zone(head, text)
         if head.transport == "human":
             human_s = head.wall_s
         elif head.transport == "delta":
             head = head._replace(wall_s=human_s)
         first, last, pieces = number, number, [head.message]
     if first:
-        yield _record(head, first, last, pieces)
+        yield _record(head, zone_s, first, last, pieces)
 
 
-def _record(head: ParsedLine, first: int, last: int, pieces: list[str]) -> Record:
+def _record(
+    head: ParsedLine, zone_s: float | None, first: int, last: int, pieces: list[str]
+) -> Record:
     message = "\n".join(piece for piece in pieces if piece).rstrip()
-    return Record(message, head.at_s, head.wall_s, head.kernel, first, head.transport, last)
+    return Record(message, head.at_s, head.wall_s, head.kernel, first, head.transport, last, zone_s)
+
+
+def _zone(head: ParsedLine, text: str) -> float | None:
+    """Return how far the clock of a line's date is ahead of UTC, None if it does not say so."""
+    if head.wall_s is None:
+        return None
+    return 0.0 if head.transport == "json" else stamps.zone_of(text)
 
 
 def _text(raw: bytes | str) -> str:

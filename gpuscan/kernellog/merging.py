@@ -126,6 +126,7 @@ def _merge(earlier: Event, event: Event) -> Event:
         line=earlier.line,
         at_s=earlier.at_s,
         wall_s=earlier.wall_s,
+        zone_s=earlier.zone_s,
     )
 
 

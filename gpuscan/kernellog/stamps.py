@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 DAY_S = 86400.0
 YEARS_BACK = 9  # the last 29 February may be eight years ago
+ZONED = re.compile(
+    r"\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<zone>Z| UTC|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?"
+)
 CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?")
 
 
@@ -28,6 +31,21 @@ def parse_iso(text: str) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def zone_of(line: str) -> float | None:
+    """Return how many seconds ahead of UTC the first clock of a line is, None without a zone.
+
+    >>> zone_of("2025-06-01T14:15:35,25+02:00 host kernel: x"), zone_of("Jun  1 14:15:35 host")
+    (7200.0, None)
+    """
+    hit = ZONED.search(line, 0, 96)
+    if hit is None or not hit["zone"]:
+        return None
+    if hit["hours"] is None:
+        return 0.0
+    seconds = int(hit["hours"]) * 3600.0 + int(hit["minutes"]) * 60.0
+    return -seconds if hit["zone"][0] == "-" else seconds
 
 
 def parse_date(month: str, day: str, clock: str, year: int) -> float | None:

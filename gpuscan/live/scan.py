@@ -29,7 +29,10 @@ def scan(
     """
     started_s = time.time()
     meta = Meta(
-        gpuscan_version=__version__, made_at=round(started_s, 3), cables=True if cables else None
+        gpuscan_version=__version__,
+        made_at=round(started_s, 3),
+        zone_s=time.localtime(started_s).tm_gmtoff,
+        cables=True if cables else None,
     )
     recording = Recording(meta, collectors.scope(cables=cables))
     supervisor = ReadSupervisor(readers, options, on_wait)

@@ -59,10 +59,11 @@ class Incident(NamedTuple):
     it: mapped (the driver sets a recovery action for it), unmapped or none; *ended* names what has
     ended it since (a reset, a boot, declared work, a clear recovery action); *clean* says whether
     the GPU shows no fault now: yes, no or unknown. *events* counts lines and *times* bursts of
-    them; *when* is the time as text, *first_s* and *last_s* are seconds since boot. *processes* are
-    the programs that the lines name, not necessarily the culprits; *echoes* are its consequences in
-    the log; *values* was parsed from the last line; *recovery_action* is the GPU's now. *listed* is
-    False for a code that no catalogue has.
+    them; *when* is the time as text, *first_s* and *last_s* are seconds since boot. *meaning* is
+    the catalogue's, in one clause, and *text* the first line's own words. *programs* says in words
+    which programs the lines name, not necessarily the culprits, and *processes* lists the first of
+    them; *echoes* are its consequences in the log; *values* was parsed from the last line;
+    *recovery_action* is the GPU's now. *listed* is False for a code that no catalogue has.
     """
 
     label: str
@@ -86,7 +87,9 @@ class Incident(NamedTuple):
     when: str
     first_s: float
     last_s: float
+    meaning: str
     text: str
+    programs: str
     processes: tuple[str, ...]
     echoes: tuple[Echo, ...]
     values: Mapping[str, Any]

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+DAY_S = 86400
 LATEST_S = 1e13  # no time in a recording is later than this
 
 
@@ -23,17 +24,19 @@ class Imported(NamedTuple):
 class Meta(NamedTuple):
     """The head of a recording; a field is None if the recording does not have it.
 
-    *made_at* is Unix time. *profile* names the profile by which the node was judged;
-    *expectations* is its data if the name alone does not give it, and *vouches* is False if it was
-    only a guess. *fragment* says what an input is that is not a whole node; *imported* is set if
-    it was another tool's output. *cables* is set if the far ends of the ports were to be read.
-    *level*, *engine*, *resumed* and *checkpoint* belong to a burn-in. *drill* is set if faults
-    were planted on purpose. *extra* keeps the keys of newer versions.
+    *made_at* is Unix time, *zone_s* how far the machine's clock is ahead of UTC. *profile* names
+    the profile by which the node was judged; *expectations* is its data if the name alone does not
+    give it, and *vouches* is False if it was only a guess. *fragment* says what an input is that is
+    not a whole node; *imported* is set if it was another tool's output. *cables* is set if the far
+    ends of the ports were to be read. *level*, *engine*, *resumed* and *checkpoint* belong to a
+    burn-in. *drill* is set if faults were planted on purpose. *extra* keeps the keys of newer
+    versions.
     """
 
     gpuscan_version: str | None = None
     made_at: float | None = None
     duration_s: float | None = None
+    zone_s: float | None = None
     profile: str | None = None
     expectations: Mapping[str, Any] | None = None
     vouches: bool | None = None
@@ -82,6 +85,8 @@ def _checked(key: str, value: Any) -> Any:
     if key in TYPES and not isinstance(value, TYPES[key]):
         raise TypeError(f"its {key} is {value!r}")
     if key in TIMES and value is not None and not is_plausible_time(value):
+        raise ValueError(f"its {key} is {value!r}")
+    if key == "zone_s" and not (type(value) in (int, float) and abs(value) <= DAY_S):
         raise ValueError(f"its {key} is {value!r}")
     if key == "ended_by_signal" and not is_plausible_time(value):
         raise ValueError(f"its {key} is {value!r}")

@@ -10,6 +10,7 @@ from gpuscan.model.outcome import Action, Finding, Result, Status
 from gpuscan.model.subject import Subject
 from gpuscan.renderers.folding import fold
 from gpuscan.renderers.lines import INDENT, Line, indented
+from gpuscan.text import shorten
 
 ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
 STYLES = {
@@ -31,6 +32,7 @@ SHARED = {
     "port": "half of these ports or more show it: check the leaf switch and subnet manager first",
 }
 QUIET = (Status.PASS, Status.SKIP)  # shown with -v only
+LONGEST = 380  # characters of a finding; the JSON report has the whole
 MOST_ROWS = 4  # of one check on one GPU, or in one test, of a burn-in
 
 
@@ -107,9 +109,15 @@ def _message(finding: Finding, kind: str) -> str:
     return f"{finding.message}; {SHARED.get(kind, SHARED['gpu'])}"
 
 
+def _sentence(row: FindingRow) -> str:
+    """Return subjects and message, cut to what can be read; an incident's message may name it."""
+    named = row.subjects[0].kind == "incident" and row.message.startswith(row.subjects[0].label)
+    return shorten(row.message if named else f"{fold(row.subjects)}: {row.message}", LONGEST)
+
+
 def _render_row(row: FindingRow) -> list[Line]:
     label = LABELS[row.status]
-    text = f"{label:<{len(INDENT)}}{fold(row.subjects)}: {row.message}"
+    text = f"{label:<{len(INDENT)}}{_sentence(row)}"
     action = f": {row.action.value}" if row.status in (Status.FAIL, Status.WARN) else ""
     return [
         Line(text, STYLES[row.status], len(label), len(INDENT)),

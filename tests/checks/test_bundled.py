@@ -129,29 +129,44 @@ def xid(**changes: Any) -> Incident:
         label="Xid 48 on SXM8", address=SXM8, part="", kind="xid", code=48, entry="xid:48", name="DBE", action="reset-gpu",
         asks=str(changes.get("action", "reset-gpu")),
         because="", impact="correctness", urgency="now", state="mapped", ended="", clean="unknown", listed=True, events=1,
-        times=1, when="at 1 s after boot", first_s=1.0, last_s=90.0, text="at row 5", processes=(), echoes=(), values={},
-        recovery_action=unread,
+        times=1, when="at 1 s after boot", first_s=1.0, last_s=90.0, meaning="a memory error", text="at row 5.", programs="",
+        processes=(), echoes=(), values={}, recovery_action=unread,
     )  # fmt: skip
     return whole._replace(**changes)
+
+
+def echo(code: int) -> Echo:
+    return Echo(f"Xid {code} on SXM8", "xid", code, f"xid:{code}", SXM8, "", 3)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "at 1 s after boot: at row 5"),
+        ({}, 'Xid 48 on SXM8 at 1 s after boot: a memory error ("at row 5")'),
         (
-            {"when": "2 lines from 1 s to 90 s after boot"},
-            "2 lines from 1 s to 90 s after boot: at row 5",
+            {"events": 2, "when": "twice from 1 to 90 s after boot"},
+            'Xid 48 on SXM8, twice from 1 to 90 s after boot: a memory error ("at row 5")',
         ),
-        ({"text": ""}, "at 1 s after boot: DBE"),
-        ({"because": "RST: Yes"}, "at 1 s after boot: at row 5; RST: Yes"),
+        ({"text": ""}, "Xid 48 on SXM8 at 1 s after boot: a memory error"),
+        ({"text": "", "meaning": ""}, "Xid 48 on SXM8 at 1 s after boot: DBE"),
+        ({"meaning": ""}, 'Xid 48 on SXM8 at 1 s after boot: "at row 5"'),
         (
-            {"echoes": (Echo("Xid 45 on SXM8", "xid", 45, "xid:45", SXM8, "", 3),)},
-            "at 1 s after boot: at row 5; also Xid 45 on SXM8",
+            {"because": "RST: Yes"},
+            'Xid 48 on SXM8 at 1 s after boot: a memory error ("at row 5"); RST: Yes',
         ),
         (
-            {"processes": ("python (pid 5)", "sh (pid 6)")},
-            "at 1 s after boot, in python (pid 5), sh (pid 6): at row 5",
+            {"echoes": (echo(45),)},
+            'Xid 48 on SXM8 at 1 s after boot: a memory error ("at row 5"); also Xid 45',
+        ),
+        (
+            {"echoes": tuple(map(echo, range(40, 46)))},
+            'Xid 48 on SXM8 at 1 s after boot: a memory error ("at row 5"); also Xid 40, Xid 41, '
+            "Xid 42, Xid 43 and 2 more",
+        ),
+        (
+            {"programs": "python (2 processes)"},
+            "Xid 48 on SXM8 at 1 s after boot, in python (2 processes): a memory error "
+            '("at row 5")',
         ),
     ],
 )

@@ -54,8 +54,8 @@ def incident(address: str, code: int, action: str = "inspect") -> Incident:
     return Incident(
         label=f"Xid {code} on {address}", address=address, part="", kind="xid", code=code, entry=f"xid:{code}", name="NAME",
         action=action, asks=action, because="", impact="availability", urgency="now", state="mapped", ended="", clean="unknown",
-        listed=True, events=1, times=1, when="at 1 s after boot", first_s=1.0, last_s=1.0, text="text", processes=(),
-        echoes=(), values={}, recovery_action=unread,
+        listed=True, events=1, times=1, when="at 1 s after boot", first_s=1.0, last_s=1.0, meaning="",
+        text="text", programs="", processes=(), echoes=(), values={}, recovery_action=unread,
     )  # fmt: skip
 
 

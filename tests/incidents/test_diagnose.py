@@ -241,7 +241,7 @@ def test_repeats_are_counted_with_first_and_last_time() -> None:
         xid(119, 900, "Timeout"),
     )
     assert (one.events, one.times, one.first_s, one.last_s) == (6, 2, 10, 900)
-    assert one.when == "6 lines from 10 s after boot to 900 s after boot"
+    assert one.when == "6 times from 10 to 900 s after boot"
 
 
 @pytest.mark.parametrize(
