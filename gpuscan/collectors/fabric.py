@@ -19,6 +19,7 @@ IDLE_GBPS = 40  # a port without a link shows 10, or 40: the slowest rate of fou
 PAST_PORTS = "history:ports"
 BOOT_ID = "file:/proc/sys/kernel/random/boot_id"
 FARTHEST = 256  # there are fewer buses in a domain
+MOST_PEERS = 64
 COUNTERS = {"link_downed": "link_downed", "symbol_errors": "symbol_error"}
 
 
@@ -150,12 +151,23 @@ def facts(
 def with_peers(
     ports: Sequence[Port], keys: Mapping[str, Mapping[str, tuple[str, ...]]], sources: Sources
 ) -> tuple[Port, ...]:
-    """Return the ports, each with all of them beside it; *keys* are the readings of their facts."""
+    """Return the ports, each with its peers beside it; *keys* are the readings of their facts.
+
+    All ports are peers, itself among them; of more than MOST_PEERS the physical ones and itself: a
+    node may have a hundred virtual functions a port, and each is compared with each.
+    """
+    own = {port.label: _peers(port, ports) for port in ports}
     for one in ports:
-        for other in ports:
+        for other in own[one.label]:
             path = f"ports[{one.label}].peers[{other.label}]"
             sources.update({f"{path}.{fact}": keys[other.label][fact] for fact in PEER_FACTS})
-    return tuple(port._replace(peers=tuple(ports)) for port in ports)
+    return tuple(port._replace(peers=own[port.label]) for port in ports)
+
+
+def _peers(port: Port, ports: Sequence[Port]) -> tuple[Port, ...]:
+    if len(ports) <= MOST_PEERS:
+        return tuple(ports)
+    return tuple(one for one in ports if one.virtual is not True or one is port)
 
 
 def _placed(port: Port, gpus: Sequence[str], past: Fact[Past], boot_id: str) -> Port:

@@ -8,7 +8,7 @@ from gpuscan.collectors import bus, gpu_facts, link, pci
 from gpuscan.collectors.host import NAMESPACE, container
 from gpuscan.collectors.kernel import KIND_ACCESS, access
 from gpuscan.collectors.log import suspects
-from gpuscan.collectors.reading import Sources, count, names, samples, take, text
+from gpuscan.collectors.reading import Sources, count, gpu_count, names, samples, take, text
 from gpuscan.model import Driver, Fact, Gpu, Process, Unread, is_unread, read_or
 from gpuscan.model.nvml import ACCESS, UNKNOWN_ERROR, meaning_of
 from gpuscan.recording import Recording
@@ -161,7 +161,7 @@ def _on_pci(recording: Recording) -> Fact[tuple[str, ...]]:
 
 
 def _by_index(recording: Recording) -> list[str]:
-    number = read_or(take(recording, COUNT, count), 0)
+    number = read_or(take(recording, COUNT, gpu_count), 0)
     return [handle_by_index(n) for n in range(number)]
 
 
@@ -336,15 +336,17 @@ def _errs_alone(recording: Recording, address: str) -> bool:
     """Return whether a call fails with "unknown error" that succeeds for another GPU of the same
     model. If it succeeds for none, the driver is at fault, or does not know the call.
     """
+    answers = ((ask, recording.get(ask.key(address))) for ask in CALLS)
+    erring = [ask for ask, one in answers if is_unread(one) and one.code == UNKNOWN_ERROR]
+    if not erring:
+        return False
     model = _model(recording, address)
     beside = [other for other in _addresses(recording) if _model(recording, other) == model]
-    for ask in CALLS:
-        answer = recording.get(ask.key(address))
-        if is_unread(answer) and answer.code == UNKNOWN_ERROR:
-            others = (recording.get(ask.key(other)) for other in beside if other != address)
-            if any(not is_unread(other) for other in others):
-                return True
-    return False
+    return any(
+        other != address and not is_unread(recording.get(ask.key(other)))
+        for ask in erring
+        for other in beside
+    )
 
 
 def _model(recording: Recording, address: str) -> str:

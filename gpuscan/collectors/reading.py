@@ -9,6 +9,9 @@ from gpuscan.model.nvml import TOO_OLD
 from gpuscan.recording import NOT_RECORDED, Recording
 
 Sources = dict[str, tuple[str, ...]]  # a fact's path in the node -> its reading keys
+# of one node: sixteen SXM modules, or 32 GPUs in expansion chassis, are the most that are sold;
+# what says more has failed, and is no number to count to
+MOST_GPUS = 256
 UNPARSABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration)
 
 
@@ -125,6 +128,13 @@ def count(value: Any) -> int:
     if not 0 <= number < 1 << 64:
         raise ValueError(value)
     return number
+
+
+def gpu_count(value: Any) -> int:
+    """Parse a number of GPUs."""
+    if count(value) > MOST_GPUS:
+        raise ValueError(value)
+    return count(value)
 
 
 def flag(value: Any) -> bool:

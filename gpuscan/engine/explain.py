@@ -41,13 +41,41 @@ def explain_echoes(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...
     """Turn the echoes of a failed need, and what a failed check voids, into skips."""
     needs = all_needs(case.checks)
     eased = {one.id for one in case.checks if case.busy and waits_for_jobs(one)}
-    roots = [
-        one
-        for one in results
-        if is_wrong(one, case) or (one.status is Status.WARN and one.check in eased)
-    ]
+    roots: dict[str, _Roots] = {}
+    for place, one in enumerate(results):
+        if is_wrong(one, case) or (one.status is Status.WARN and one.check in eased):
+            roots.setdefault(one.check, _Roots()).add(place, one)
     voided_by = {one.id: frozenset(one.mark.voided_by) for one in case.checks}
     return tuple(_explain(one, roots, needs[one.check], voided_by[one.check]) for one in results)
+
+
+class _Roots:
+    """The wrong results of one check, each with its place among all, by what they are about."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[int, Result]] = []
+        self._on_node: list[tuple[int, Result]] = []
+        self._about: dict[str | None, list[tuple[int, Result]]] = {}
+        self._blamed: set[str] = set()
+
+    def add(self, place: int, root: Result) -> None:
+        self._all.append((place, root))
+        self._blamed.add(root.about.label)
+        if root.about.kind == NODE.kind:
+            self._on_node.append((place, root))
+        else:
+            for name in {root.subject, root.address or root.subject}:
+                self._about.setdefault(name, []).append((place, root))
+
+    def of_one_place(self, result: Result) -> Sequence[tuple[int, Result]]:
+        """Return those about the part that a result is about; all of them, if all culprits of the
+        result failed this check.
+        """
+        culprits = {name for finding in result.findings for name in finding.culprits}
+        if culprits and culprits <= self._blamed:
+            return self._all
+        own = [self._about.get(name, ()) for name in {result.subject, result.address}]
+        return [*self._on_node, *(root for roots in own for root in roots)]
 
 
 def waits_for_jobs(one: Check) -> bool:
@@ -67,16 +95,21 @@ def explained(result: Result, root: Root) -> Result:
 
 
 def _explain(
-    result: Result, roots: Sequence[Result], needs: frozenset[str], voided_by: frozenset[str]
+    result: Result, roots: Mapping[str, _Roots], needs: frozenset[str], voided_by: frozenset[str]
 ) -> Result:
     if not _was_judged(result):
         return result
-    for root in roots:
-        voided = voids(root, voided_by)
-        covers = root.check in needs and _covers(root, result)
-        if (voided or covers) and _same_place(root, result, roots):
-            return explained(result, Root(root.check, root.about))
-    return result
+    explaining = [
+        (place, root)
+        for check in needs | voided_by
+        if check in roots
+        for place, root in roots[check].of_one_place(result)
+        if voids(root, voided_by) or (check in needs and _covers(root, result))
+    ]
+    if not explaining:
+        return result
+    _, root = min(explaining, key=lambda found: found[0])
+    return explained(result, Root(root.check, root.about))
 
 
 def _was_judged(result: Result) -> bool:
@@ -84,17 +117,6 @@ def _was_judged(result: Result) -> bool:
     if result.status is not Status.SKIP or result.unread:
         return True
     return result.skip_reason is SkipReason.EXPLAINED
-
-
-def _same_place(root: Result, result: Result, roots: Sequence[Result]) -> bool:
-    """Return whether both are about one part, or all culprits failed the root's check."""
-    if root.subject == result.subject or root.about.kind == NODE.kind:
-        return True
-    if root.address and root.address == result.address:
-        return True
-    culprits = {name for finding in result.findings for name in finding.culprits}
-    blamed = {other.about.label for other in roots if other.check == root.check}
-    return bool(culprits) and culprits <= blamed
 
 
 def _covers(root: Result, result: Result) -> bool:

@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from gpuscan.importers import smi_words
 from gpuscan.importers.part import Importer, Part, answer, begins_with, by_index
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, command, field
+from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, UNREAD_LINES, command, field
 
 GPU = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
 LINK = re.compile(r"^\s*Link (\d+): (.*?)\s*$")
 ERRORS = re.compile(r"(Replay|Recovery|CRC) Errors: (\d+)")
-RATE = re.compile(r"([\d.]+) GB/s")
+RATE = re.compile(r"(\d+(?:\.\d+)?) GB/s")
 DEAD = "all links are inActive"
 FIELDS = {"Replay": 161, "Recovery": 162, "CRC": 163}
 ROW = re.compile(r"^GPU(\d+)\s")
 STATE, SPEED, LINKS = 165, 164, 91  # NVML fields
+MOST_LINKS = 64  # of one GPU: Rubin, the newest announced, has 36
+MOST_DIGITS = 9
 
 
 class Links:
@@ -49,6 +51,7 @@ def list_readings(part: Part) -> list[Reading]:
     """
     words: dict[str, dict[str, str]] = {}
     links: dict[str, Links] = {}
+    unread: list[str] = []
     gpu = ""
     for line in part.text.splitlines():
         if hit := GPU.match(line):
@@ -58,7 +61,10 @@ def list_readings(part: Part) -> list[Reading]:
         elif gpu and DEAD in line:
             links[gpu].dead = True
         elif gpu and (hit := LINK.match(line)):
-            _note(links[gpu], int(hit[1]), hit[2])
+            if len(hit[1]) > MOST_DIGITS or int(hit[1]) >= MOST_LINKS:
+                unread.append(line.strip())
+            else:
+                _note(links[gpu], int(hit[1]), hit[2])
     if not words:
         return []
     made = [answer(INIT, True)]
@@ -69,6 +75,7 @@ def list_readings(part: Part) -> list[Reading]:
     made.append(answer(IMPORTED_GPUS, list(words)))
     for gpu, facts in words.items():
         made += smi_words.gpu_readings(gpu, facts)
+    made += [answer(UNREAD_LINES, unread)] if unread else []
     most = max(one.count() for one in links.values())
     for gpu, own in links.items():
         made += link_readings(gpu, own, most)

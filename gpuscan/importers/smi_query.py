@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpuscan.collectors.reading import MOST_GPUS
 from gpuscan.importers import smi_words
 from gpuscan.importers.part import (
     ADDRESS,
@@ -23,6 +24,7 @@ from gpuscan.recording.keys import (
     DRIVER_VERSION,
     IMPORTED_GPUS,
     INIT,
+    UNREAD_LINES,
     handle,
     handle_by_index,
 )
@@ -84,7 +86,6 @@ NODE = {  # of the whole node: the key, and how its value is parsed
     "CUDA Version": (CUDA_VERSION, smi_words.parse_cuda_version),
     "Attached GPUs": (COUNT, smi_words.parse_number),
 }
-MOST_GPUS = 64
 # values of a section without its GPU; other tools indent too, but put no space before the colon
 VALUES = re.compile(
     r"^ {4,}[A-Z]\S.*\s+: ?\S"
@@ -162,7 +163,14 @@ def complete(node: list[Reading], by_gpu: dict[str, list[Reading]], command: str
     listing = [answer(IMPORTED_GPUS, gpus)] if gpus else []
     if count == len(gpus):  # all are listed, in the order of their index
         listing += [answer(handle_by_index(index), gpu) for index, gpu in enumerate(gpus)]
-    return [answer(INIT, True), *node, *listing, *made]
+    unread = [f"Attached GPUs: {count}"] if count > MOST_GPUS else []
+    return [
+        answer(INIT, True),
+        *node,
+        *listing,
+        *made,
+        *(answer(UNREAD_LINES, [one]) for one in unread),
+    ]
 
 
 def _call(gpu: str, key: str) -> str:

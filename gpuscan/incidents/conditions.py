@@ -1,12 +1,14 @@
 """Evaluate the conditions of catalogue entries against other events and the GPU's state."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from gpuscan.catalogue import Entry
 from gpuscan.incidents import nvlink
-from gpuscan.incidents.lives import MARKS, Cure, are_apart
+from gpuscan.incidents.lives import Cures
+from gpuscan.incidents.timeline import Timeline, part_of, timeline
 from gpuscan.kernellog.event import NOTHING, Event
 from gpuscan.model.outcome import RECOVERY_ACTIONS, Action
 
@@ -26,16 +28,26 @@ class Context(NamedTuple):
     recovery_action (int), as far as they were read. What is missing or None meets no condition.
     *cures* are those of the log, *above* the ports above each GPU (both PCI addresses), where that
     was read. *dead* has the id() of each event that is history: none of them explains another away
-    (None: no event explains another).
+    (None: no event explains another). With *explained* only the events count that can explain that
+    one away.
     """
 
-    events: Sequence[Event] = ()
+    events: Sequence[Event] | Timeline = ()
     branch: int = 0
     architecture: str = ""
     state: Mapping[str, Any] = NOTHING
-    cures: Sequence[Cure] = ()
+    cures: Cures = Cures(())
     above: Mapping[str, Sequence[str]] = NOTHING
     dead: Set[int] | None = frozenset()
+    explained: Event | None = None
+
+    def counts(self, other: Event) -> bool:
+        """Return whether an event beside another counts: in explaining one away, only what is of
+        the same life of the part, and not history.
+        """
+        if self.explained is None or other is self.explained:
+            return True
+        return id(other) not in (self.dead or ()) and not self.cures.part([self.explained], [other])
 
 
 class Choice(NamedTuple):
@@ -88,17 +100,9 @@ def _choose(entry: Entry, event: Event, context: Context, start: int) -> Choice:
 
 def _explaining(event: Event, context: Context) -> Context:
     """Return the context with only the events that can explain *event* away."""
-    dead = context.dead
-    if dead is None:
+    if context.dead is None:
         return context._replace(events=(event,))
-    alive = [
-        other
-        for other in context.events
-        if other is event
-        or other.kind in MARKS
-        or (id(other) not in dead and not are_apart([event], [other], context.cures))
-    ]
-    return context._replace(events=alive)
+    return context._replace(explained=event)
 
 
 def _text_contains(wanted: str | list[str], event: Event, _: Context) -> bool:
@@ -114,12 +118,16 @@ def _plain(severity: str) -> str:
 
 
 def _companion(wanted: Mapping[str, Any], event: Event, context: Context) -> bool:
+    same = wanted.get("same_part", False)
+    others = timeline(context.events).beside(
+        event, wanted["entries"], when=wanted["when"], same_part=same is True
+    )
     return any(
-        other.entry in wanted["entries"]
-        and _apart(event, other) <= wanted["within_s"]
-        and _is_placed(wanted.get("same_part", False), event, other, context)
+        _apart(event, other) <= wanted["within_s"]
+        and _is_placed(same, event, other, context)
+        and context.counts(other)
         and ("to" not in wanted or _asks_for(wanted["to"], other, context))
-        for other in _around(event, context, wanted["when"])
+        for other in others
     )
 
 
@@ -148,34 +156,10 @@ def _slot(address: str) -> str:
 
 def _asks_for(wanted: Sequence[int], recovery: Event, context: Context) -> bool:
     """Return whether an Xid 154 asks for one of these actions and has not been taken back."""
-    later = context.events[_place(recovery, context) + 1 :]
-    taken_back = any(
-        other.entry == recovery.entry and same_part(other, recovery) and other.values.get("to") == 0
-        for other in later
-    )
-    return recovery.values.get("to") in wanted and not taken_back
-
-
-def _around(event: Event, context: Context, when: str) -> Iterator[Event]:
-    """Yield the other events of the same boot: those before, after, or both (any)."""
-    here = _place(event, context)
-    if when != "after":
-        yield from _until_boot(reversed(context.events[:here]))
-    if when != "before":
-        yield from _until_boot(iter(context.events[here + 1 :]))
-
-
-def _until_boot(events: Iterator[Event]) -> Iterator[Event]:
-    for event in events:
-        if event.kind == "boot":
-            return
-        yield event
-
-
-def _place(event: Event, context: Context) -> int:
-    """Return the event's index among all, their number if it is not one of them."""
-    others = enumerate(context.events)
-    return next((index for index, other in others if other is event), len(context.events))
+    if recovery.values.get("to") not in wanted:
+        return False
+    later = timeline(context.events).later_alike(recovery)
+    return not any(other.values.get("to") == 0 and context.counts(other) for other in later)
 
 
 def _apart(event: Event, other: Event) -> float:
@@ -189,9 +173,7 @@ def _apart(event: Event, other: Event) -> float:
 
 def same_part(event: Event, other: Event) -> bool:
     """Return whether two events are about one part, by PCI address or, without any, by name."""
-    if event.address or other.address:
-        return event.address == other.address
-    return event.part == other.part
+    return part_of(event) == part_of(other)
 
 
 def _state(wanted: Mapping[str, Any], _: Event, context: Context) -> bool:
@@ -203,7 +185,7 @@ def _state(wanted: Mapping[str, Any], _: Event, context: Context) -> bool:
 
 
 def _recurred(wanted: Mapping[str, Any], event: Event, context: Context) -> bool:
-    times = _occurrences(event, context, lambda _: True, ONE_S, wanted.get("across", ""))
+    times = _occurrences(event, context, ONE_S, across=wanted.get("across", ""))
     return _within(times, wanted["times"], wanted["within_s"])
 
 
@@ -214,22 +196,50 @@ def _within(times: Sequence[float], count: int, within_s: float) -> bool:
 
 
 def _occurrences(
-    event: Event, context: Context, alike: Callable[[Event], bool], apart_s: float, across: str = ""
+    event: Event,
+    context: Context,
+    apart_s: float,
+    what: Callable[[Event], object] | None = None,
+    across: str = "",
 ) -> tuple[float, ...]:
-    """Return the times of the same fault on the same part.
+    """Return the times of the same fault on the same part: of which *what*, if given, is the same.
 
     Lines less than *apart_s* seconds apart are one occurrence. With *across* (reset or boot) an
     occurrence counts only if there was such an event since the one before. Lines without a time do
     not count: nothing proves that they are another occurrence.
     """
-    wall = event.wall_s is not None
+    log, wall = timeline(context.events), event.wall_s is not None
+    boot = (0, len(log.events)) if wall else log.boot_of(event)
+    wanted = what(event) if what else None
+    question = (event.entry, part_of(event), wall, boot, apart_s, wanted, across)
+    if context.explained is not None:
+        return _times(event, log, boot, question, what, context)
+    if question not in log.answers:
+        log.answers[question] = _times(event, log, boot, question, what, context)
+    return tuple(log.answers[question])
+
+
+def _times(
+    event: Event,
+    log: Timeline,
+    boot: tuple[int, int],
+    question: tuple[Any, ...],
+    what: Callable[[Event], object] | None,
+    context: Context,
+) -> tuple[float, ...]:
+    """Answer the question of `_occurrences`."""
+    *_, wall, _, apart_s, wanted, across = question
+    cures = log.cures(event.address, resets=across == "reset") if across else []
     times: list[float] = []
-    last, ended = 0.0, True
-    for other in context.events if wall else _same_boot(event, context):
-        ended = ended or _is_cure(other, event, across)
+    last, ended, passed = 0.0, True, 0
+    for other in log.alike(event):
+        here = log.place(other)
+        if not boot[0] <= here < boot[1] or not context.counts(other):
+            continue
+        now = bisect_left(cures, here)
+        ended, passed = ended or now > passed, now
         at = other.wall_s if wall else other.at_s
-        same = other.entry == event.entry and same_part(other, event) and alike(other)
-        if at is None or not same:
+        if at is None or (what and what(other) != wanted):
             continue
         if not times or (ended if across else at - last > apart_s):
             times.append(at)
@@ -237,21 +247,8 @@ def _occurrences(
     return tuple(times)
 
 
-def _same_boot(event: Event, context: Context) -> list[Event]:
-    before = list(_around(event, context, "before"))
-    return [*reversed(before), event, *_around(event, context, "after")]
-
-
-def _is_cure(other: Event, event: Event, how: str) -> bool:
-    """Return whether *other* is a boot or, if *how* is reset, a reset of the event's part."""
-    if other.kind == "reset" and how == "reset":
-        return other.address in ("", event.address)
-    return other.kind == "boot"
-
-
 def _followed_by(wanted: str, event: Event, context: Context) -> bool:
-    later = context.events[_place(event, context) + 1 :]
-    return any(_is_cure(other, event, wanted) for other in later)
+    return timeline(context.events).is_cured_after(event, by_reset=wanted == "reset")
 
 
 PREDICATES: dict[str, Callable[[Any, Event, Context], bool]] = {
@@ -298,7 +295,7 @@ def _nvlink5(event: Event, context: Context) -> tuple[Action, str] | None:
     if error.immediate == "XID_154_EVAL":
         return _recovery(event, context), error.reason
     reset = error.action is Action.RESET_GPU
-    times = _occurrences(event, context, lambda other: _link(other) == _link(event), APART_S)
+    times = _occurrences(event, context, APART_S, _link)
     if error.investigate in nvlink.SIGNAL and _within(times, 2 if reset else 3, WEEK_S):
         return Action.INSPECT, f"again on the same link: {error.reason}"
     return error.action, error.reason
@@ -308,8 +305,10 @@ def _recovery(event: Event, context: Context) -> Action:
     """Return the action of the GPU's last Xid 154 within APART_S, restart-app without one."""
     wanted = [
         RECOVERY_ACTIONS.get(other.values.get("to", 0), Action.INVESTIGATE)
-        for other in _around(event, context, "after")
-        if other.entry == "xid:154" and same_part(other, event) and _apart(other, event) <= APART_S
+        for other in timeline(context.events).beside(
+            event, ("xid:154",), when="after", same_part=True
+        )
+        if _apart(other, event) <= APART_S and context.counts(other)
     ]
     return max([Action.RESTART_APP, *wanted[-1:]], key=lambda action: action.rank)
 
@@ -320,17 +319,17 @@ def _nvlink4(event: Event, context: Context) -> tuple[Action, str] | None:
         return None
     kind = nvlink.classify_xid74(words)
     action, because = nvlink.MEANINGS[kind]
-
-    def alike(other: Event) -> bool:
-        return _link(other) == _link(event) and nvlink.classify_xid74(registers(other)) == kind
-
-    times = _occurrences(event, context, alike, APART_S)
+    times = _occurrences(event, context, APART_S, _link_and_kind)
     if kind == "ecc" and len(times) > 2:
         reason = "ECC or parity errors in the link's hardware, more than twice on one link"
         return Action.REPLACE, reason
     if kind in ("mechanical", "signal") and len(times) > 1:
         return Action.INSPECT, f"again on the same link: {because}"
     return action, because
+
+
+def _link_and_kind(event: Event) -> tuple[int | None, str]:
+    return _link(event), nvlink.classify_xid74(registers(event))
 
 
 DECODERS: dict[str, Callable[[Event, Context], tuple[Action, str] | None]] = {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuscan import catalogue
 from gpuscan.incidents import ageing, wording
-from gpuscan.incidents.echoes import Scene, find_roots
+from gpuscan.incidents.echoes import Scene, find_roots, order
 from gpuscan.incidents.groups import (
     RECOVERY,
     WITHOUT_XID,
@@ -20,9 +20,14 @@ from gpuscan.incidents.groups import (
 )
 from gpuscan.incidents.lives import OF_THE_DRIVER, Work, find_cures
 from gpuscan.incidents.standing import Known, Standing, assess, is_clean, state_of
+from gpuscan.incidents.timeline import Timeline
 from gpuscan.kernellog.event import NOTHING, Event
 from gpuscan.model import Echo, Gpu, Incident, Unread, is_unread
 from gpuscan.model.outcome import ACTIONS, Action
+
+# of different codes and parts that are told one by one: a node of eight GPUs and all that is
+# catalogued of them stay far below, and a user who floods the kernel log cannot flood the report
+MOST_INCIDENTS = 500
 
 
 class Situation(NamedTuple):
@@ -56,28 +61,72 @@ class _Root(NamedTuple):
 def find_incidents(events: Iterable[Event], situation: Situation) -> tuple[Incident, ...]:
     """Return the incidents in the order of their first line, each with its echoes.
 
-    All lives of one code on one part are one incident, which stands as the worst of them.
+    All lives of one code on one part are one incident, which stands as the worst of them. Of more
+    than MOST_INCIDENTS codes and parts, the most serious are told one by one; the others of each
+    kind are one more incident, which stands as the worst of those and is nobody's echo. So folding
+    never lowers the exit code.
     """
     listed = [normalise(event) for event in events]
     gpus = {} if is_unread(situation.gpus) else {gpu.address: gpu for gpu in situation.gpus}
     cures = find_cures(listed, situation.works, situation.booted_s)
     groups = group_events(listed, cures)
     branch = situation.branch or _branch(listed)
-    known = Known(listed, cures, gpus, branch, situation.above, situation.present)
+    known = Known(Timeline(listed), cures, gpus, branch, situation.above, situation.present)
     standings = assess(groups, known)
-    found = find_roots(groups, Scene(standings, cures, situation.above))
+    scene = Scene(standings, cures, situation.above)
+    kept, rest = _divide(groups, scene)
+    found = find_roots(kept, scene)
     counts: dict[Key, list[Event]] = {}
     roots: dict[Key, list[_Root]] = {}
-    for group in groups:
+    for group in kept:
         counts.setdefault(group.key, []).extend(group.events)
         if id(group) in found:
             echoes = found[id(group)]
             root = _Root(group, _with_recovery(group, echoes, standings), echoes)
             roots.setdefault(group.key, []).append(root)
-    return tuple(
-        _incident(lives, count_occurrences(counts[key]), gpus, situation)
-        for key, lives in roots.items()
+    return (
+        *(
+            _incident(lives, count_occurrences(counts[key]), gpus, situation)
+            for key, lives in roots.items()
+        ),
+        *(_folded(lives, standings, gpus, situation) for lives in rest),
     )
+
+
+def _divide(
+    groups: Sequence[EventGroup], scene: Scene
+) -> tuple[Sequence[EventGroup], list[list[EventGroup]]]:
+    """Return the groups of the MOST_INCIDENTS most serious codes and parts, and the others of each
+    kind, the most serious first.
+    """
+    if len(groups) <= MOST_INCIDENTS:
+        return groups, []
+    kept: dict[Key, None] = {}
+    rest: dict[str, list[EventGroup]] = {}
+    for group in sorted(groups, key=lambda group: order(group, scene)):
+        if group.key in kept or len(kept) < MOST_INCIDENTS:
+            kept[group.key] = None
+        else:
+            rest.setdefault(_kind(group.first.kind), []).append(group)
+    return [group for group in groups if group.key in kept], list(rest.values())
+
+
+def _folded(
+    groups: Sequence[EventGroup],
+    standings: Mapping[int, Standing],
+    gpus: Mapping[str, Gpu],
+    situation: Situation,
+) -> Incident:
+    """Return groups of one kind as one incident: the first, which is the most serious."""
+    worst = groups[0]
+    times = count_occurrences(worst.events)
+    told = _incident([_Root(worst, standings[id(worst)], ())], times, gpus, situation)
+    others = len({group.key for group in groups}) - 1
+    if not others:
+        return told
+    what = f"{others} other incident{'s' if others > 1 else ''} no more serious"
+    why = f"{what} of this kind are left out: the log has more than {MOST_INCIDENTS}"
+    return told._replace(because=f"{told.because}; {why}" if told.because else why)
 
 
 def exit_code(incidents: Iterable[Incident]) -> int:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from gpuscan import catalogue
 from gpuscan.incidents.conditions import are_on_path
 from gpuscan.incidents.groups import CLEANUP, LOST, RECOVERY, EventGroup
-from gpuscan.incidents.lives import OF_THE_DRIVER, Cure, are_apart
+from gpuscan.incidents.lives import OF_THE_DRIVER, Cures
 from gpuscan.incidents.standing import Standing
 from gpuscan.kernellog.event import NOTHING
 from gpuscan.model.outcome import Action
@@ -25,7 +25,7 @@ class Scene(NamedTuple):
     """
 
     standings: Mapping[int, Standing]
-    cures: Sequence[Cure] = ()
+    cures: Cures = Cures(())
     above: Mapping[str, Any] = NOTHING
 
     def of(self, group: EventGroup) -> Standing:
@@ -33,24 +33,27 @@ class Scene(NamedTuple):
         return self.standings[id(group)]
 
 
-def find_roots(groups: Sequence[EventGroup], scene: Scene) -> dict[int, list[EventGroup]]:
-    """Return the echoes of each root, by the id() of the root.
-
-    The most serious fault comes first, and of equals the one that was printed first.
+def order(group: EventGroup, scene: Scene) -> tuple[int, int, int]:
+    """Return what sorts groups: the most serious fault first, of equals the one that was printed
+    first.
     """
+    standing = scene.of(group)
+    return -standing.exit_code, -standing.choice.action.rank, group.first.line
 
-    def order(group: EventGroup) -> tuple[int, int, int]:
-        standing = scene.of(group)
-        return -standing.exit_code, -standing.choice.action.rank, group.first.line
 
+def find_roots(groups: Sequence[EventGroup], scene: Scene) -> dict[int, list[EventGroup]]:
+    """Return the echoes of each root, by the id() of the root, in the order of `order`."""
     roots: dict[int, list[EventGroup]] = {}
     folded: set[int] = set()
-    for root in sorted(groups, key=order):
+    nearby = _Nearby(groups)
+    for root in sorted(groups, key=lambda group: order(group, scene)):
         if id(root) in folded or root.entry == RECOVERY:
             continue
-        taken = {*folded, *roots, id(root)}
         echoes = [
-            group for group in groups if id(group) not in taken and is_echo(group, root, scene)
+            group
+            for group in nearby.find(root)
+            if not (id(group) in folded or id(group) in roots or group is root)
+            and is_echo(group, root, scene)
         ]
         folded |= {id(echo) for echo in echoes}
         roots[id(root)] = echoes
@@ -58,6 +61,39 @@ def find_roots(groups: Sequence[EventGroup], scene: Scene) -> dict[int, list[Eve
         if group.entry == RECOVERY and id(group) not in folded:
             roots[id(group)] = []
     return roots
+
+
+class _Nearby:
+    """Groups by where they can be an echo: on the root's own GPU, or anywhere."""
+
+    def __init__(self, groups: Sequence[EventGroup]) -> None:
+        self._places = {id(group): place for place, group in enumerate(groups)}
+        self._commenting: dict[str, list[EventGroup]] = {}
+        self._named: dict[tuple[str, str | None], list[EventGroup]] = {}
+        for group in groups:
+            first = group.first
+            follows = group.entry in (RECOVERY, CLEANUP) or first.cause
+            if group.address and (follows or first.kind in OF_THE_DRIVER):
+                self._commenting.setdefault(group.address, []).append(group)
+            anywhere = first.kind in (*ELSEWHERE, "sxid") or group.entry in PEERS
+            place = None if anywhere or not group.address else group.address
+            for name in {group.entry, first.kind}:
+                self._named.setdefault((name, place), []).append(group)
+
+    def find(self, root: EventGroup) -> list[EventGroup]:
+        """Return the groups of which some may be echoes of a root, in their order."""
+        names = catalogue.entry(root.entry).companions
+        found = [
+            *self._commenting.get(root.address, ()),
+            *(
+                group
+                for name in names
+                for place in (None, root.address)
+                for group in self._named.get((name, place), ())
+            ),
+        ]
+        each = {id(group): group for group in found}
+        return sorted(each.values(), key=lambda group: self._places[id(group)])
 
 
 def is_echo(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
@@ -68,7 +104,7 @@ def is_echo(group: EventGroup, root: EventGroup, scene: Scene) -> bool:
     """
     if group.entry == LOST or not _is_near(group, root):
         return False
-    if are_apart(group.events, root.events, scene.cures) or _outlives(group, root, scene):
+    if scene.cures.part(group.events, root.events) or _outlives(group, root, scene):
         return False
     if group.entry == RECOVERY:  # the root then asks for what the driver requests, if that is more
         return _is_last_word(group, root)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuscan.incidents.lives import MARKS, Cure, life
+from gpuscan.incidents.lives import MARKS, Cures
 from gpuscan.kernellog.event import Event
 
 RECOVERY, CLEANUP, LOST = "xid:154", "xid:45", "xid:79"
@@ -46,7 +46,7 @@ def normalise(event: Event) -> Event:
     return event._replace(kind="xid", code=79, entry=LOST, values=values)
 
 
-def group_events(events: Iterable[Event], cures: Sequence[Cure] = ()) -> list[EventGroup]:
+def group_events(events: Iterable[Event], cures: Cures) -> list[EventGroup]:
     """Return the events that are no resets or boots, by code, part and life of the part.
 
     What the driver says about the consequences of another Xid is a group for each cause.
@@ -54,8 +54,7 @@ def group_events(events: Iterable[Event], cures: Sequence[Cure] = ()) -> list[Ev
     groups: dict[tuple[str, int, str, str, int], EventGroup] = {}
     for event in events:
         if event.kind not in MARKS:
-            era = life(event, cures) if cures else 0
-            key = (event.entry, event.cause, event.address, event.part, era)
+            key = (event.entry, event.cause, event.address, event.part, cures.life(event))
             empty = EventGroup(event.entry, event.address, event.part, [])
             groups.setdefault(key, empty).events.append(event)
     return list(groups.values())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gpuscan import catalogue
 from gpuscan.incidents.conditions import Choice
 from gpuscan.incidents.groups import APART_S, WITHOUT_XID, EventGroup, time_of
-from gpuscan.incidents.lives import Cure, cures_between
+from gpuscan.incidents.lives import Cures
 from gpuscan.kernellog.event import Event
 from gpuscan.model.outcome import TO_REPLACE, Action
 
@@ -25,9 +25,7 @@ class _Burst(NamedTuple):
     last: Event
 
 
-def climb(
-    groups: Sequence[EventGroup], choices: Sequence[Choice], cures: Sequence[Cure]
-) -> list[Choice]:
+def climb(groups: Sequence[EventGroup], choices: Sequence[Choice], cures: Cures) -> list[Choice]:
     """Return what each life of one fault asks for, as *choices* does without its past.
 
     *groups* are all lives of one code on one part, in order. A fault that is back after a cure as
@@ -47,7 +45,7 @@ def climb(
         if before is None or _is_old(before, burst, known.window_days or WINDOW_DAYS):
             asked, count = mine.action, 1
         else:
-            between = cures_between(before.last, burst.first, cures)
+            between = cures.between(before.last, burst.first)
             healed = _healed(before, burst, between, returns=known.returns)
             if healed is not None and asked.rank <= healed.rank:
                 asked = _next(ladder, asked)
@@ -75,10 +73,10 @@ def _is_old(before: _Burst, burst: _Burst, days: float) -> bool:
 
 
 def _healed(
-    before: _Burst, burst: _Burst, between: Sequence[Cure], *, returns: bool
+    before: _Burst, burst: _Burst, between: Sequence[Action], *, returns: bool
 ) -> Action | None:
     """Return the strongest cure between two occurrences, None if there was none."""
-    heals = [cure.heals for cure in between]
+    heals = list(between)
     if returns and not burst.first.values.get(WITHOUT_XID):
         first, last = time_of(before.last), time_of(burst.first)
         if between or (first is not None and last is not None and last - first >= UNSEEN_S):

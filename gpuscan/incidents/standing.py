@@ -8,10 +8,10 @@ from gpuscan.catalogue import Entry
 from gpuscan.incidents.ageing import Present, find_end
 from gpuscan.incidents.conditions import Choice, Context, choose_action
 from gpuscan.incidents.groups import CLEANUP, RECOVERY, EventGroup, Key, count_occurrences
-from gpuscan.incidents.lives import OF_A_GPU, Cure
+from gpuscan.incidents.lives import OF_A_GPU, Cures
 from gpuscan.incidents.patterns import find_pattern
 from gpuscan.incidents.recurrence import climb
-from gpuscan.kernellog.event import Event
+from gpuscan.incidents.timeline import Timeline
 from gpuscan.model import Gpu, is_unread
 from gpuscan.model.outcome import ACTIONS, Action
 
@@ -50,8 +50,8 @@ class Known(NamedTuple):
     driver's branch, the ports above each GPU, and what else is known of the node now.
     """
 
-    events: Sequence[Event]
-    cures: Sequence[Cure]
+    events: Timeline
+    cures: Cures
     gpus: Mapping[str, Gpu]
     branch: int
     above: Mapping[str, Sequence[str]]
@@ -114,10 +114,8 @@ def _end(group: EventGroup, choice: Choice, known: Known, *, returned: bool = Fa
     """
     if choice.action is Action.NONE:
         return ""
-    for cure in known.cures:
-        heals = cure.heals.rank >= choice.action.rank
-        if heals and cure.touches(group.last) and cure.follows(group.last):
-            return cure.what
+    if cured := known.cures.what_ended(group.last, choice.action):
+        return cured
     if aged := find_end(group.events, choice.action, known.present):
         return aged
     if group.entry == RECOVERY and _is_superseded(group, known):
@@ -135,10 +133,7 @@ def _entry_that_decides(group: EventGroup) -> Entry:
 
 
 def _is_superseded(group: EventGroup, known: Known) -> bool:
-    return any(
-        event.entry == RECOVERY and event.address == group.address and event.line > group.last.line
-        for event in known.events
-    )
+    return known.events.last_recovery(group.address, group.last.line) is not None
 
 
 def _recovery_action(group: EventGroup, known: Known) -> Any:
@@ -148,13 +143,8 @@ def _recovery_action(group: EventGroup, known: Known) -> Any:
     gpu = known.gpus.get(group.address)
     if gpu is not None and not is_unread(gpu.recovery_action):
         return gpu.recovery_action
-    said = [
-        event.values.get("to")
-        for event in known.events
-        if event.entry == RECOVERY and event.address == group.address
-        if event.line > group.last.line
-    ]
-    return said[-1] if said else None
+    said = known.events.last_recovery(group.address, group.last.line)
+    return said.values.get("to") if said else None
 
 
 def _beside_others(group: EventGroup, alone: Choice, known: Known, dead: Set[int]) -> Choice:
