@@ -110,7 +110,7 @@ def refuse_scan_options(values: Values) -> None:
         "--collect-on-fail": values.get("collect_on_fail"),
         flags.ROOT: values.get("root", "/") != "/",
         flags.DRIVER_ROOT: values.get("driver_root"),
-        "--level": values.get("level", LEVELS[0]) != LEVELS[0],
+        "--level": values.get("level") not in (None, LEVELS[0]),
         "--duration": values.get("duration"),
         "--checkpoint": values.get("checkpoint"),
         "--force": values.get("force"),

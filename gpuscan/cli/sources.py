@@ -93,6 +93,22 @@ def swap_verification(swap: "SwapOptions") -> Source:
     return judge
 
 
+def swap_drill(file: str, swap: "SwapOptions") -> Source:
+    """Return the source that judges a recording as `swap verify` would judge this machine."""
+    from gpuscan.swap import session
+
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        recording = open_recording(file)
+        own = is_this_machine(recording)
+        store = load_history(recording, options.history, own=own, hold=False)
+        report = session.prove(store, recording, plan, swap, file)
+        if store is not None:
+            report = session.release(store, report, recording, plan)
+        return Judgement(recording, report, store)
+
+    return judge
+
+
 def _judge_input(
     recording: Recording, name: str, plan: judging.Plan, options: Options
 ) -> Judgement:

@@ -45,6 +45,15 @@ ASKED: Declared = {
         ),
         "2m",
     ),
+    "again": (
+        option(
+            "--again",
+            type_=bool,
+            panel=given.SWAP_PANEL,
+            help="record the node anew for a ticket that is begun already",
+        ),
+        False,
+    ),
 }
 SWAP_LEVEL: Declared = {
     "level": (
@@ -74,14 +83,17 @@ gpuscan swap verify --expect gpu:SXM6 --known-bad bad-serials.txt
     ASKED,
     given.PROFILE,
     given.NODE_CONTEXT,
+    given.REPLAY,
     given.SCAN,
     given.FORMAT,
     given.STATE_DIR,
     examples=BEGIN_EXAMPLES,
 )
-def begin(ticket: str, part: Sequence[str], bug_report: str, **values: Any) -> None:
+def begin(ticket: str, part: Sequence[str], bug_report: str, again: bool, **values: Any) -> None:
     """Record the node, save the evidence, print which part to pull, and hold the node until
     `swap verify` passes.
+
+    With --replay it is a drill: a recording is read, and only what --state-dir names is written.
     """
     from gpuscan.cli.options import read_duration, read_options
     from gpuscan.cli.output import write
@@ -89,7 +101,9 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, **values: Any) -> N
 
     bug_report_s = read_duration("--bug-report", bug_report, "90s or 5m, or 0")
     options = read_options({**values, "cables": True})
-    asked = session.Asked(ticket, part, bug_report_s, values["format_"])
+    asked = session.Asked(
+        ticket, part, bug_report_s, values["format_"], again, values["replay"] or ""
+    )
     write(session.begin(options.scan, options.selection, options.history, asked), "")
 
 
@@ -99,6 +113,7 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, **values: Any) -> N
     given.PROFILE,
     given.CHECKS,
     given.NODE_CONTEXT,
+    given.REPLAY,
     given.SCAN,
     SWAP_LEVEL,
     given.FORCE,
@@ -111,10 +126,15 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, **values: Any) -> N
 def verify(**values: Any) -> int:
     """Judge the node against what it was before the swap, and exercise its GPUs.
 
-    Only a pass lifts the hold.
+    Only a pass lifts the hold. With --replay it is a drill on a recording.
     """
     from gpuscan.cli import pipeline, sources
     from gpuscan.cli.options import read_options, read_swap_options
 
-    source = sources.swap_verification(read_swap_options(values))
+    swap_options, replay = read_swap_options(values), values["replay"]
+    source = (
+        sources.swap_drill(replay, swap_options)
+        if replay
+        else sources.swap_verification(swap_options)
+    )
     return pipeline.run([source], read_options({**values, "cables": True}))

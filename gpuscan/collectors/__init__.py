@@ -98,10 +98,10 @@ def node(recording: Recording) -> Node:
     """Return the node's facts in a recording; the same function serves live scan and replay."""
     sources: dict[str, tuple[str, ...]] = {}
     driver = kernel.driver(recording, sources)
-    kernel_log, gpus, incidents = log.facts(
-        recording, gpu.facts(recording, driver, sources), sources
-    )
     earlier = past.facts(recording, sources)
+    kernel_log, gpus, incidents = log.facts(
+        recording, gpu.facts(recording, driver, earlier, sources), sources
+    )
     ports, ethernet_ports = fabric.facts(recording, gpus, earlier, sources)
     return Node(
         host=host.facts(recording, sources),

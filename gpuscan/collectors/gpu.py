@@ -9,7 +9,8 @@ from gpuscan.collectors.host import NAMESPACE, container
 from gpuscan.collectors.kernel import KIND_ACCESS, access
 from gpuscan.collectors.log import suspects
 from gpuscan.collectors.reading import Sources, count, gpu_count, names, samples, take, text
-from gpuscan.model import Driver, Fact, Gpu, Process, Unread, is_unread, read_or
+from gpuscan.collectors.silent import name_silent
+from gpuscan.model import Driver, Fact, Gpu, Past, Process, Unread, is_unread, read_or
 from gpuscan.model.nvml import ACCESS, UNKNOWN_ERROR, meaning_of
 from gpuscan.recording import Recording
 from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, handle, handle_by_index
@@ -183,15 +184,19 @@ def device_minors(recording: Recording, sources: Sources) -> Fact[tuple[int, ...
     return tuple(sorted(int(match[1]) for match in matches if match))
 
 
-def facts(recording: Recording, driver: Driver, sources: Sources) -> Fact[tuple[Gpu, ...]]:
+def facts(
+    recording: Recording, driver: Driver, past: Fact[Past], sources: Sources
+) -> Fact[tuple[Gpu, ...]]:
     """Return the GPUs in the order of their addresses; Unread if neither PCI nor NVML lists
-    them.
+    them. *past* names the slot of a GPU that does not.
     """
     addresses = _listing(recording, sources)
     if is_unread(addresses):
         return addresses
     compute = any(pci.class_of(recording, address) == pci.COMPUTE for address in addresses)
-    gpus = [_gpu(recording, address, driver, compute=compute) for address in sorted(addresses)]
+    gpus = name_silent(
+        [_gpu(recording, address, driver, compute=compute) for address in sorted(addresses)], past
+    )
     labels = [gpu.label for gpu in gpus]
     named = [
         gpu._replace(label=gpu.address) if labels.count(gpu.label) > 1 else gpu for gpu in gpus

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 from gpuscan.model.fabric import Port
 from gpuscan.model.gpu import Gpu
 from gpuscan.model.host import Host
+from gpuscan.model.past import Seen
 from gpuscan.model.storage import Disk, Firmware
 from gpuscan.model.unread import Fact
 
 # what a change compares
-ComparedRecord = Gpu | Port | Disk | Firmware | Host
+ComparedRecord = Gpu | Port | Disk | Firmware | Host | Seen
 
 
 class Compared(NamedTuple):

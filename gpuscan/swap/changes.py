@@ -12,8 +12,10 @@ from gpuscan.swap.expect import (
     ASSEMBLIES,
     PARTS,
     Expectation,
+    Gaps,
     Key,
     find_part,
+    is_called,
     key_of,
     with_sibling_functions,
 )
@@ -26,6 +28,7 @@ from gpuscan.swap.parts import (
     list_parts,
     pair_parts,
 )
+from gpuscan.swap.remembered import identify, list_gone
 from gpuscan.swap.whole import compare_firmware, compare_node, unread_change
 
 LISTS = {  # the node's list of each kind of part, and what people call its entries
@@ -40,8 +43,8 @@ class SwapContext(NamedTuple):
     """What is known besides the two nodes.
 
     *known_bad* holds serials in lower case, *expected_parts* rows by slot, *faults* and
-    *faults_left* the failures before and after by address of the part. *slots* are the profile's;
-    *name_of* maps a slot to its silkscreen.
+    *faults_left* the failures before and after by address of the part. *gaps* say where a part may
+    be missing; *name_of* maps a slot to its silkscreen.
     """
 
     expectations: Sequence[Expectation] = ()
@@ -49,7 +52,7 @@ class SwapContext(NamedTuple):
     expected_parts: Mapping[str, ExpectedPart] = MappingProxyType({})
     faults: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     faults_left: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    slots: Sequence[str] = ()
+    gaps: Gaps = Gaps()
     name_of: Callable[[str], str] = lambda label: ""
 
     def expects(self, *kinds: str, reseated: bool = False) -> bool:
@@ -83,8 +86,8 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
     an expected part that is in neither node.
     """
     afters = list_parts(after, context.name_of)
-    befores = list_parts(before, context.name_of) if before is not None else []
-    unlisted = _unlisted_kinds(before, after, context)
+    befores = _list_former(before, context)
+    unlisted = _unlisted_kinds(before, after, befores, context)
     pairs: list[Pair] = []
     for kind in PARTS:
         if kind not in unlisted:
@@ -92,7 +95,7 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
     named, reseated = (
         with_sibling_functions(
             {
-                find_part(expectation, pairs, context.slots)
+                find_part(expectation, pairs, context.gaps)
                 for expectation in context.expectations
                 if expectation.name and expectation.reseated is back
             },
@@ -105,7 +108,7 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
         return (*_compare_with_list(comparison), *compare_firmware(after))
     changes = [_change(pair, comparison) for pair in pairs]
     keys = {key_of(pair) for pair in pairs}
-    absent = [key for key in named | reseated if key[0] == "gpu" and key not in keys]
+    absent = [key for key in named | reseated if key not in keys]
     changes += [_change((None, None), comparison, key) for key in absent]
     return (
         *_mark_everywhere(changes),
@@ -115,21 +118,42 @@ def find_changes(before: Node | None, after: Node, context: SwapContext) -> tupl
     )
 
 
-def _unlisted_kinds(before: Node | None, after: Node, context: SwapContext) -> dict[str, Change]:
+def _list_former(before: Node | None, context: SwapContext) -> list[SwapPart]:
+    """Return the parts before: those listed, each silent one with the serial that earlier runs saw
+    in its slot, and those of the expected that were gone already, as they were seen last.
+    """
+    if before is None:
+        return []
+    listed = identify(list_parts(before, context.name_of), before.past)
+    wanted = [each for each in context.expectations if each.name]
+    return listed + [
+        part for part in list_gone(before, listed) if any(is_called(part, each) for each in wanted)
+    ]
+
+
+def _unlisted_kinds(
+    before: Node | None, after: Node, befores: Sequence[SwapPart], context: SwapContext
+) -> dict[str, Change]:
     """Return one unread change for each kind of part that one side could not list.
 
-    An unread list is not an empty one.
+    An unread list is not an empty one. Where all that is expected is known from earlier runs, what
+    was not listed *before* is compared with those.
     """
     nodes = [(node, when) for node, when in ((before, "before"), (after, "now")) if node]
     changes: dict[str, Change] = {}
     for kind, (fact, label) in LISTS.items():
         for node, when in nodes:
             parts = getattr(node, fact)
-            if is_unread(parts):
+            if is_unread(parts) and not (node is before and _of_kind(befores, kind)):
                 text = f"the {label} were not listed {when}: {parts.text}"
                 _refuse_expected(kind, text, context)
                 changes[kind] = unread_change(kind, label, parts._replace(text=text))
     return changes
+
+
+def unlisted(node: Node) -> frozenset[str]:
+    """Return the kinds of parts that a node could not list."""
+    return frozenset(kind for kind, (fact, _) in LISTS.items() if is_unread(getattr(node, fact)))
 
 
 def _refuse_expected(kind: str, text: str, context: SwapContext) -> None:

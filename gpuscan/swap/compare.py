@@ -10,13 +10,13 @@ from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.engine.slots import faults
 from gpuscan.errors import UsageError
-from gpuscan.model import Change, Fact, Node, is_unread, read_or
+from gpuscan.model import Change, Fact, Node, Seen, is_unread, read_or
 from gpuscan.model.change import ComparedRecord
 from gpuscan.model.identity import machine_of, same_machine
 from gpuscan.model.report_rows import ChangeRow
 from gpuscan.recording import Recording
 from gpuscan.swap.changes import SwapContext, find_changes
-from gpuscan.swap.expect import Expectation, parse_expectations
+from gpuscan.swap.expect import Expectation, Gaps, parse_expectations
 from gpuscan.swap.lists import load_expected_parts, load_known_bad
 from gpuscan.swap.parts import list_parts
 
@@ -64,7 +64,7 @@ def compare_recordings(
         expected_parts=expected_parts,
         faults=_faults_before(before, names[0], plan._replace(named=chosen)),
         faults_left=faults(judging.judge_recording(after, names[1], plan)),
-        slots=tuple(chosen.data["gpu"]["slots"] or ()),
+        gaps=find_gaps(last, chosen),
         name_of=lambda label: profiles.silkscreen(chosen, label),
     )
     changes = find_changes(first, last, context)
@@ -72,6 +72,15 @@ def compare_recordings(
         after, names[1], plan, lambda node: _with_changes(node, first, changes)
     )
     return _describe(report, before, after, names, options, changes)
+
+
+def find_gaps(node: Node, chosen: profiles.Profile) -> Gaps:
+    """Return where parts may be missing, by what the profile expects."""
+    ports = (len(read_or(node.ports, ())), chosen.data["infiniband"]["ports"])
+    gpus = (len(read_or(node.gpus, ())), chosen.data["gpu"]["count"])
+    counts = {"gpu": gpus, "nic": ports, "cable": ports}
+    short = {kind for kind, (found, expected) in counts.items() if found < (expected or 0)}
+    return Gaps(tuple(chosen.data["gpu"]["slots"] or ()), frozenset(short))
 
 
 def _faults_before(
@@ -174,6 +183,9 @@ REPORTED = {
 }
 
 
+SEEN = {"serial": "serial", "part_number": "part_number"}  # of a part known from earlier runs only
+
+
 def row_of(change: Change) -> ChangeRow:
     """Return a change as the report lists it; what was not read is None."""
     return ChangeRow(
@@ -191,8 +203,9 @@ def row_of(change: Change) -> ChangeRow:
 def _compared(kind: str, record: Fact[ComparedRecord], identity: Fact[str]) -> dict[str, Any]:
     """Return what was read of a compared part, by the keys of its kind; empty without a part."""
     compared: dict[str, Any] = {}
+    facts = SEEN if isinstance(record, Seen) else REPORTED.get(kind, {})
     if not is_unread(record):
-        for key, fact in REPORTED.get(kind, {}).items():
+        for key, fact in facts.items():
             compared[key] = read_or(getattr(record, fact), None)
     if not is_unread(identity) and identity:
         compared["identity"] = identity

@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeGuard
 
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.swap.parts import Pair, SwapPart
+from gpuscan.swap.remembered import find_gap
 
 PARTS = ("gpu", "nic", "cable", "disk")
 ASSEMBLIES = ("baseboard", "tray")
@@ -26,6 +27,17 @@ class Flag(NamedTuple):
         """Return what the option accepts, for error messages."""
         parts = "gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard"
         return f"{parts}, tray or none" if self.accepts_none else f"{parts} or tray"
+
+
+class Gaps(NamedTuple):
+    """Where a part may be missing: the profile's *slots* for GPUs, the kinds of which the node has
+    fewer than the profile expects (*short*), and those that could not be listed, of which every
+    name is taken as given.
+    """
+
+    slots: Sequence[str] = ()
+    short: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
 
 
 EXPECT = Flag("--expect", accepts_none=True, searched="either recording")
@@ -98,12 +110,11 @@ def _has_own_name(part: SwapPart) -> bool:
 
 
 def find_part(
-    expectation: Expectation, pairs: Sequence[Pair], slots: Sequence[str], flag: Flag = EXPECT
+    expectation: Expectation, pairs: Sequence[Pair], gaps: Gaps, flag: Flag = EXPECT
 ) -> Key:
-    """Return the one part that an expectation names.
+    """Return the one part that an expectation names, or the slot that its siblings leave.
 
-    *slots* are the profile's: they name a GPU that is in neither recording. Raises UsageError
-    where no part fits, or several do.
+    Raises UsageError where no part fits, or several do.
     """
     name = expectation.name.lower()
     candidates = [
@@ -113,7 +124,13 @@ def find_part(
     ]
     keys = _by_label_or_address(name, candidates) or _by_other_name(name, candidates)
     if not keys and expectation.kind == "gpu":
-        keys = [("gpu", slot) for slot in slots if slot.lower() == name]
+        keys = [("gpu", slot) for slot in gaps.slots if slot.lower() == name]
+    if not keys:
+        present = [part for _, parts in candidates for part in parts]
+        gap = find_gap(name, expectation.kind, present, short=expectation.kind in gaps.short)
+        keys = [(gap.kind, gap.label)] if gap else []
+    if not keys and expectation.kind in gaps.unlisted:
+        keys = [(expectation.kind, expectation.name)]
     if not keys:
         raise UsageError(
             f"{flag.name} {expectation.text}: no such {expectation.kind} in {flag.searched};"
@@ -125,6 +142,13 @@ def find_part(
             f"{flag.name} {expectation.text}: matches {labels}: give a slot or a PCI address"
         )
     return keys[0]
+
+
+def is_called(part: SwapPart, expectation: Expectation) -> bool:
+    """Return whether an expectation names this part: by label, address, serial or another name."""
+    name = expectation.name.lower()
+    names = {part.label.lower(), part.address.lower(), *part.names}
+    return part.kind == expectation.kind and name in names
 
 
 Candidates = Sequence[tuple[Key, Sequence[SwapPart]]]

@@ -19,6 +19,7 @@ class SwapPart(NamedTuple):
     no two parts share (serial, UUID, GUID); *lack* is the Unread that explains why there are none.
     *names* are what people may call it, in lower case; *record* holds its facts; parts of one
     *group* should carry the same firmware. The other mappings are by label, as in `Change`.
+    *told_by* says who told the serial where the part did not.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class SwapPart(NamedTuple):
     settings: Values = NO_VALUES
     wear: Values = NO_VALUES
     rate: Values = NO_VALUES
+    told_by: str = ""
 
 
 def list_parts(node: Node, name_of: Callable[[str], str]) -> list[SwapPart]:
@@ -89,7 +91,7 @@ def _on_off(value: Any) -> Any:
 
 def _gpu(gpu: Gpu, name_of: Callable[[str], str]) -> SwapPart:
     label = "" if gpu.label == gpu.address else gpu.label
-    serial, _ = serial_of(gpu)
+    serial, source = serial_of(gpu)
     uuid = gpu.logged_uuid if is_unread(gpu.uuid) else gpu.uuid
     mode, limit = gpu.compute_mode, _fact(gpu, "power.limit_w")
     return SwapPart(
@@ -100,8 +102,9 @@ def _gpu(gpu: Gpu, name_of: Callable[[str], str]) -> SwapPart:
         ids=_ids(serial=serial, UUID=uuid),
         lack=_lack(gpu.serial, gpu.uuid),
         names=_names(serial or "", uuid, gpu.physical_slot, gpu.nvml_index, name_of(gpu.label)),
-        record=gpu,
+        record=gpu._replace(serial=serial) if serial and source else gpu,
         group="gpu",
+        told_by=f"the {source}" if source else "",
         versions={"VBIOS": gpu.vbios, "InfoROM": gpu.inforom, "GSP firmware": gpu.gsp_firmware},
         marks={"part number": gpu.part_number},
         settings={

@@ -43,12 +43,14 @@ def collect(
     *,
     bug_report_s: float = BUG_REPORT_S,
     root: str = "/",
+    live: bool = True,
 ) -> str:
     """Write <host>-<UTC time>/ into *directory* and return its path.
 
     nvidia-bug-report.sh gets *bug_report_s* seconds (0: it is not run); listing the processes that
     hold the GPUs, below *root*, gets HOLDERS_S more. A signal cuts both short, and the folder is
-    still completed. Without a failure there is no ticket. Raises UsageError, and leaves nothing
+    still completed. Of a recording (not *live*) nothing on this machine is asked. Without a failure
+    there is no ticket. Raises UsageError, and leaves nothing
     behind, where the folder cannot be written.
     """
     from gpuscan.live.signals import recorded_stop_signals
@@ -57,7 +59,7 @@ def collect(
     try:
         with recorded_stop_signals():
             draft = tempfile.mkdtemp(prefix=".gpuscan-", dir=directory)
-            _fill(draft, recording, report, bug_report_s, root)
+            _fill(draft, recording, report, bug_report_s, root if live else None)
             place = _rename(draft, os.path.join(directory, _name(report)))
     except OSError as error:
         raise UsageError(
@@ -86,7 +88,9 @@ def _rename(draft: str, place: str) -> str:
     raise FileExistsError(17, f"{place} is taken")
 
 
-def _fill(draft: str, recording: Recording, report: Report, bug_report_s: float, root: str) -> None:
+def _fill(
+    draft: str, recording: Recording, report: Report, bug_report_s: float, root: str | None
+) -> None:
     from gpuscan.live.evidence import bug_report, describe_file
     from gpuscan.live.holders import holders
 
@@ -100,9 +104,10 @@ def _fill(draft: str, recording: Recording, report: Report, bug_report_s: float,
     files = [describe_file(recorded)]
     files.append(keep("report.json", renderers.find("json")([report], verbosity=0)))
     files.append(keep("report.txt", renderers.find("text")([report], verbosity=0)))
-    held = holders(HOLDERS_S, root)
-    files.append(keep("holders.json", json.dumps(held, indent=1) + "\n"))
-    files.append(bug_report(draft, bug_report_s))
+    held = None if root is None else holders(HOLDERS_S, root)
+    if root is not None:
+        files.append(keep("holders.json", json.dumps(held, indent=1) + "\n"))
+        files.append(bug_report(draft, bug_report_s))
     data = json.loads(json.dumps(document(report), default=str))
     if failures(data):  # a swap may begin with a healthy part
         ticket = build_ticket(TicketInput(data, holders=held, files=files))

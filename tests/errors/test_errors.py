@@ -69,6 +69,7 @@ ELSEWHERE = {
     ("swap/compare.py", "{}: contains no serial"): "needs a recording without ids: tests/swap",
     ("swap/expect.py", "{} {}: matches"): "needs two parts of one name: tests/swap",
     ("swap/session.py", "a swap is under way"): "needs a scan: tests/swap",
+    ("swap/session.py", "swap {} was begun"): "needs two scans: tests/swap",
     ("swap/session.py", "swap begin: the scan"): "needs a signal during a scan: tests/swap",
     ("swap/session.py", "swap needs"): "no command can do without the state",
     ("swap/session.py", "{}: "): "depends on the user: tests/swap",

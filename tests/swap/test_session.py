@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from machine import Done, Machine
-from over_time import BOOT, EIGHT, FAILED, GPU, ROWS, SERIAL, file_of
+from over_time import BOOT, EIGHT, FAILED, GPU, ROWS, SERIAL, file_of, later
 from program import Call, Ended, start
 
 from gpuscan import profile
@@ -450,7 +450,99 @@ def test_one_swap_at_a_time(site: Site) -> None:
     done = site.do(broken, "swap", "begin", "--ticket", "OPS-8", "--part", "gpu:SXM5")
     assert done.code == 2
     assert "a swap is under way, OPS-7 (gpu:SXM4)" in done.err
-    assert begin(site, broken, part="nic:mlx5_3").code == 0  # the same ticket may grow
+    before = site.last()["swap"]["before"]
+    grown = begin(site, broken, part="nic:mlx5_3")
+    assert grown.code == 0  # the same ticket may grow
+    assert "OPS-7 was begun" in grown.out
+    assert site.last()["swap"]["before"] == before
+    assert site.last()["swap"]["parts"] == ["gpu:SXM4", "nic:mlx5_3"]
+
+
+def test_a_second_begin_does_not_replace_what_the_node_was_before(site: Site) -> None:
+    """The GPU is changed already: recording the new one as the old would make any proof fail."""
+    begin(site, site.at(FAILED))
+    fixed = site.at({SERIAL: NEW, **BOOTED})
+    done = begin(site, fixed)
+    assert (done.code, site.last()["swap"]["ticket"]) == (2, "OPS-7")
+    for words in ("OPS-7 (gpu:SXM4) was begun", "booted since", "--again"):
+        assert words in done.err
+    assert site.do(fixed, "swap", "verify", "-q").code == 0
+
+
+def test_a_swap_is_recorded_anew_where_that_is_asked_for(site: Site) -> None:
+    begin(site, site.at({}))
+    before = site.last()["swap"]["before"]
+    later = site.at({**FAILED, **BOOTED})
+    done = begin(site, later, "--again")
+    assert done.code == 0, done.err
+    assert "OPS-7 was begun" in done.out
+    assert site.last()["swap"]["before"] != before
+    assert Path(before).exists()
+
+
+LOST = f"nvml:*({GPU})"
+OLD = load(EIGHT).get(SERIAL)
+
+
+def lose(machine: Machine) -> Machine:
+    """Let the driver have lost the GPU, as long as the machine runs."""
+    from fake_nvml import Change
+
+    machine.nvml({LOST: Change(code=15)})
+    return machine
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "not begun"])
+def test_a_lost_gpu_is_proven_by_the_serial_that_the_archive_knows(site: Site, begun: bool) -> None:
+    assert site.do(site.at({}), "run", "-q").code == 0
+    lost = lose(site.at({BOOT: "00000002-0000-4000-8000-000000000000"}))
+    assert site.do(lost, "run", "-q").code == 30
+    if begun:
+        done = begin(site, lost)
+        assert done.code == 0, done.err
+        for words in (f"serial      {OLD} (from an earlier run)", GPU, "the driver has lost it"):
+            assert words in done.out
+    back = site.at(BOOTED)
+    words = ("swap", "verify", "--expect", "gpu:SXM4", "--format", "json")
+    assert "swap.named_part" in wrong(site.do(back, *words))
+    done = site.do(site.at({SERIAL: NEW, **BOOTED}), *words)
+    assert (done.code, wrong(done)) == (0, set()), done.out
+    assert any(
+        f"note {NEW} in the inventory; {OLD} goes back" in one for one in done.report["notes"]
+    )
+
+
+def test_a_lost_gpu_keeps_its_slot(site: Site) -> None:
+    """With the archive where several are lost, without it where one is."""
+    one = lose(site.at({}))
+    assert {
+        row["subject"] for row in site.do(one, "run", "--format", "json").report["findings"]
+    } == {"gpu:SXM4"}
+
+
+def test_a_swap_is_trained_on_recordings(site: Site, call: Call, tmp_path: Path) -> None:
+    """Nothing is written without a state folder; with one the whole swap is played through."""
+    files = {
+        name: file_of(later(patch(site.base, changes), days), tmp_path, f"{name}.gz")
+        for name, changes, days in (
+            ("broken", FAILED, 1),
+            ("fixed", {SERIAL: NEW, **BOOTED}, 2),
+        )
+    }
+    asked = ("swap", "begin", "--ticket", "T", "--part", "gpu:SXM4", "--replay", files["broken"])
+    before = sorted(tmp_path.rglob("*"))
+    done = call(*asked)
+    assert done.code == 0, done.err
+    assert "Drill:" in done.out
+    assert OLD in done.out
+    assert sorted(tmp_path.rglob("*")) == before
+    state = ("--state-dir", site.state)
+    assert call(*asked, *state).code == 0
+    verify = call("swap", "verify", "--replay", files["fixed"], *state)
+    assert verify.code == 0, verify.out
+    assert "Drill:" in verify.out
+    assert "swap T is proven" in verify.out
+    assert call("swap", "verify", "--replay", files["fixed"]).code == 3
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_gpu_of_which_nothing_was_known_cannot_be_proven_to_be_another() -> No
     report = of({**REPLACED, "before": {"gpus": lost}})
     assert (report.verdict, report.exit_code, findings(report)) == ("incomplete", 3, {})
     assert any(
-        "gpu slot28 had no readable identity before" in result.reason for result in report.results
+        "gpu SXM6 had no readable identity before" in result.reason for result in report.results
     )
 
 
@@ -242,7 +242,7 @@ def test_an_adapter_of_two_functions_is_one_part(word: str) -> None:
 def test_a_new_gpu_that_does_not_answer_is_told_once() -> None:
     lost = {"gpus": {"SXM6": {"everything": {"error": ["lost", "GPU is lost", 15]}}}}
     report = of({**EIGHT, "after": lost, "expect": ["gpu:SXM6"]})
-    assert findings(report) == {"driver.gpu_access[gpu:slot28]": "reboot"}
+    assert findings(report) == {"driver.gpu_access[gpu:SXM6]": "reboot"}
     assert not [result.check for result in report.results if result.status is Status.UNKNOWN]
     assert not report.complete
 
