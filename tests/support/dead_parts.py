@@ -91,7 +91,10 @@ DEATHS = (
     Death("nic", "gone", {**NO_HCA, **without(PCI, HCA_AT), f"*{HCA_AT}*": None}, on_pci=False),
     Death("nic", "on PCI without a port", NO_HCA),
     Death(
-        "nic", "files that cannot be read", {f"*infiniband/{HCA}/*": None, f"*{HCA_AT}/vpd": None}
+        "nic",
+        "files that cannot be read",
+        {f"*infiniband/{HCA}/*": None, f"*{HCA_AT}/vpd": None},
+        listed=False,
     ),
     Death("disk", "gone", NO_DISK, on_pci=False),
     Death("disk", "files that cannot be read", {f"*nvme/{DISK}/*": None}, on_pci=False),
