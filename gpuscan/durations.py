@@ -1,14 +1,16 @@
 """Durations and times as people write them: `90s`, `7d`, `2026-11-28 21:00 UTC`."""
 
+import re
 import time
 
 from gpuscan.errors import UsageError
 
+_BARE_DATE = re.compile(r"(19|20)\d\d(\d{4})?")  # a year, or 20261128
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def parse_duration(words: str) -> float | None:
-    """Return a duration in seconds, None where it is none.
+    """Return a duration in seconds, None where it is none. A bare number is seconds.
 
     >>> [parse_duration(words) for words in ("90s", "15m", "1.5h", "7d", "120", "soon")]
     [90.0, 900.0, 5400.0, 604800.0, 120.0, None]
@@ -21,6 +23,14 @@ def parse_duration(words: str) -> float | None:
     return value if 0 <= value < 1e10 else None
 
 
+def read_duration(flag: str, value: str, examples: str) -> float:
+    """Return an option's duration in seconds; raises UsageError for anything else."""
+    seconds = parse_duration(value)
+    if seconds is None:
+        raise UsageError(f"{flag} {value}: not a duration; write it like {examples}")
+    return seconds
+
+
 def parse_moment(flag: str, text: str) -> float:
     """Return the Unix time of `2026-11-28`, `2026-11-28T03:00Z` or `30d` (ago); 0.0 for "".
 
@@ -28,7 +38,7 @@ def parse_moment(flag: str, text: str) -> float:
     """
     if not text:
         return 0.0
-    ago_s = parse_duration(text) if text[-1] in UNITS_S else None
+    ago_s = None if _BARE_DATE.fullmatch(text) else parse_duration(text)
     if ago_s is not None:
         return time.time() - ago_s
     import datetime

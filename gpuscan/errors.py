@@ -3,6 +3,8 @@
 import os
 import sys
 
+MOST_LETTERS = 60  # of a word that is compared with others
+
 
 class GpuscanError(Exception):
     """The base: its text names the file or option, what is wrong with it, and what to do.
@@ -39,11 +41,15 @@ def mute(number: int = 1) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
-def near_misses(word: str, known: "list[str]", what: str) -> str:
-    """Return a hint that names what *word* may have meant, or all known words if none is close."""
-    from difflib import get_close_matches
+def near_misses(word: str, known: "list[str]", what: str, listed_by: str = "") -> str:
+    """Return a hint that names what *word* may have meant; where nothing is close, all known words,
+    or of many the command *listed_by* that lists them.
+    """
+    from gpuscan.spelling import MOST_LISTED, closest
 
-    close = get_close_matches(word, known, n=3, cutoff=0.5)
+    close = closest(word[:MOST_LETTERS], known)
     if close:
         return f"did you mean {' or '.join(close)}?"
+    if len(known) > MOST_LISTED:
+        return f"{listed_by} lists the {what}" if listed_by else f"there are {len(known)} {what}"
     return f"known {what}: {', '.join(sorted(known)) or 'none'}"

@@ -40,6 +40,7 @@ ORDER = (
     "paths",
     "durations text table pci",
     "errors",
+    "spelling",
 )
 FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used
 

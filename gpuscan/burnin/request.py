@@ -7,6 +7,7 @@ from gpuscan.model.outcome import LEVELS
 
 # works however gpuscan itself was installed
 INSTALL = "pip install 'cuda-bindings>=12.8,<13' (gpuscan's extra `burnin`)"
+SHORTEST_BARE_S = 600.0  # without a unit: 24 seconds are no soak, and may mean hours
 NO_BINDING = f"--level {{}} needs NVIDIA's binding of the CUDA driver: {INSTALL}"
 
 
@@ -56,7 +57,7 @@ def _parse_duration(duration: str, level: str) -> float:
     from gpuscan.durations import parse_duration
 
     seconds = parse_duration(duration)
-    if not seconds or duration[-1].isdigit():  # a bare 24 may mean hours
+    if not seconds or (duration[-1].isdigit() and seconds < SHORTEST_BARE_S):
         raise UsageError(
             f"--duration {duration}: write a duration with its unit, e.g. 90m, 24h or 3d"
         )

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from gpuscan.cli.command import GROUP, CommandGroup
+from gpuscan.cli.grouping import MORE, START
 from gpuscan.errors import GpuscanError, complain, mute
 
 if TYPE_CHECKING:
     from gpuscan.live.scanner import Scanner
 
-# each command's module in this folder, in the order of --help
+# each command's module in this folder; grouping.py has their order in --help
 MODULES = {
     "run": "run",
     "judge": "judge",
@@ -32,7 +33,12 @@ MODULES = {
     "checks": "checks",
     "profile": "profile",
     "schema": "schema",
+    "completion": "completion",
+    "help": "words",
+    "version": "words",
+    "complete-words": "completion",
 }
+EPILOG = "\n".join(["Start here:", *(f"  {line}" for line in START), "", MORE])
 GROUPS = ("history", "swap", "profile")  # commands that have commands of their own
 
 
@@ -40,7 +46,14 @@ def build_command_line(word: str = "") -> typer.Typer:
     """Return the program with the command *word* only, or with all commands if there is no such
     command: typer builds all that it is given, a millisecond each.
     """
-    line = typer.Typer(name="gpuscan", cls=CommandGroup, callback=_program, **GROUP)
+    line = typer.Typer(
+        name="gpuscan",
+        cls=CommandGroup,
+        callback=_program,
+        epilog=EPILOG,
+        add_completion=False,
+        **GROUP,
+    )
     words = [word] if word in MODULES else list(MODULES)
     for name in words:
         module = import_module(f"gpuscan.cli.{MODULES[name]}")
@@ -48,7 +61,9 @@ def build_command_line(word: str = "") -> typer.Typer:
             line.add_typer(getattr(module, name), name=name)
         else:
             commands = module.app.registered_commands
-            line.registered_commands += [c for c in commands if c.callback.__name__ == name]
+            line.registered_commands += [
+                one for one in commands if name in (one.name, one.callback.__name__)
+            ]
     return line
 
 
@@ -75,12 +90,15 @@ def _program(
 
 def start(scanner: "Scanner | None") -> int:
     """Run the command line and return its exit code; *scanner* is the scan that began at start."""
+    arguments = sys.argv[1:]
     try:
-        line = build_command_line("".join(sys.argv[1:2]))
-        code: Any = line(obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
+        if arguments[:1] == ["help"]:  # `help run` is `run --help`
+            arguments = [*arguments[1:], "--help"]
+        line = build_command_line("".join(arguments[:1]))
+        code: Any = line(arguments, obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
         complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
-        code = error.verdict or _error_codes()[0]
+        code = error.verdict or _end_without_verdict(str(error), _error_codes()[0])
     except SystemExit as ended:
         code = ended.code
         if isinstance(ended.__context__, BrokenPipeError):  # typer makes exit code 1 of it
@@ -114,12 +132,28 @@ def _report_error(error: Exception) -> int:
             show()
         except OSError:
             mute(2)
-        return _error_codes()[0]
+        return _end_without_verdict(str(getattr(error, "message", "")), _error_codes()[0])
     import traceback
 
     complain("".join(traceback.format_exception(error)))
     complain("gpuscan: internal error, not a verdict: please report it with the traceback above")
-    return _error_codes()[1]
+    return _end_without_verdict("internal error, not a verdict", _error_codes()[1])
+
+
+def _end_without_verdict(why: str, code: int) -> int:
+    """Remove the reports of an earlier run, tell Nagios, which reads only standard output, and
+    return *code*.
+    """
+    from gpuscan.cli.stale import remove_reports
+
+    remove_reports(sys.argv[1:])
+    if _exit_style() == "nagios":
+        from gpuscan.renderers.nagios import state_line
+
+        with contextlib.suppress(OSError, AttributeError, ValueError):  # it may be closed
+            sys.stdout.write(state_line(code, why))
+            sys.stdout.flush()
+    return code
 
 
 def _error_codes() -> tuple[int, int]:
@@ -128,6 +162,10 @@ def _error_codes() -> tuple[int, int]:
     """
     from gpuscan.model.outcome import BROKEN_STYLES
 
+    return BROKEN_STYLES.get(_exit_style(), BROKEN_STYLES["full"])
+
+
+def _exit_style() -> str:
     style = "full"
     arguments = sys.argv[1:]
     for position, argument in enumerate(arguments):
@@ -135,4 +173,4 @@ def _error_codes() -> tuple[int, int]:
             style = "".join(arguments[position + 1 : position + 2])
         elif argument.startswith("--exit-style="):
             style = argument.partition("=")[2]
-    return BROKEN_STYLES.get(style, BROKEN_STYLES["full"])
+    return style

@@ -11,20 +11,29 @@ app = typer.Typer()
 
 ASKED: Declared = {
     "action": (argument(choice("list", "show")), "list"),
-    "name": (argument(metavar="[ID]", help="the check to show"), ""),
+    "names": (
+        argument(
+            list[str],
+            metavar="[AREA|ID|GLOB...]",
+            help="list: only these checks; show: the checks to show",
+        ),
+        [],
+    ),
 }
 EXAMPLES = """
 gpuscan checks
+gpuscan checks list nvlink
 gpuscan checks show memory.row_remap
 gpuscan checks list --checks ./site-checks
 """
 
 
 @command(app, ASKED, given.CHECKS, given.FORMAT, examples=EXAMPLES)
-def checks(action: str, name: str, checks: Sequence[str], format_: str) -> None:
+def checks(action: str, names: Sequence[str], checks: Sequence[str], format_: str) -> None:
     """List the checks, or show one with its reasons.
 
-    That is why it matters, what fixes a failure, and who says so.
+    That is why it matters, what fixes a failure, and who says so. A check whose severity is fail
+    makes the verdict that its action asks for; one that warns never does.
     """
     from gpuscan.cli import reference
     from gpuscan.cli.output import terminal_width, write
@@ -33,8 +42,9 @@ def checks(action: str, name: str, checks: Sequence[str], format_: str) -> None:
 
     known = all_checks(checks)
     if action == "list":
-        write(reference.render_checks(known, format_, terminal_width()), "")
-    elif name:
-        write(reference.render_check(reference.find_check(known, name), format_), "")
+        chosen = reference.select_checks(known, names)
+        write(reference.render_checks(chosen, format_, terminal_width()), "")
+    elif names:
+        write(reference.render_named(known, names, format_), "")
     else:
         raise UsageError("checks show: no check named; write gpuscan checks show ID")

@@ -13,6 +13,7 @@ from gpuscan.catalogue import Entry
 from gpuscan.errors import UsageError
 from gpuscan.incidents import nvlink
 from gpuscan.model.outcome import ACTIONS, TO_REPLACE
+from gpuscan.spelling import closest
 
 KINDS = {"xid": "Xid", "sxid": "SXid", "dcgm": "DCGM code"}
 PREFIXES = ("ROBUST_CHANNEL_", "NVSWITCH_ERR_", "DCGM_FR_")
@@ -37,7 +38,11 @@ def render(kind: str, name: str, format_: str) -> str:
     """
     if not name:
         return _listed(catalogue.entries(kind), format_)
-    entry = find(kind, name)
+    return render_entry(find(kind, name), format_)
+
+
+def render_entry(entry: Entry, format_: str) -> str:
+    """Return everything known about an entry of the catalogue."""
     return (
         json.dumps(_document(entry), indent=1, ensure_ascii=False) + "\n"
         if format_ == "json"
@@ -57,19 +62,48 @@ def find(kind: str, name: str) -> Entry:
         ]
     if len(hits) == 1:
         return hits[0]
-    misses = hits or _near(known, name)
-    hint = " or ".join(f"{one.code} ({one.name})" for one in misses[:4])
-    what = (
-        f"{len(hits)} names contain '{name[:60]}'"
-        if hits
-        else f"no {KINDS[kind]} '{name[:60]}' is in the catalogue"
+    if hits:
+        listed = " or ".join(f"{one.code} ({one.name})" for one in hits[:4])
+        raise UsageError(f"{len(hits)} names contain '{name[:60]}': did you mean {listed}?")
+    raise UsageError(
+        f"no {KINDS[kind]} '{name[:60]}' is in the catalogue{_hint(kind, known, name)}"
     )
-    more = (
-        ""
-        if hits or kind == "dcgm"
-        else f'\nundocumented codes default to action "{catalogue.entry(f"{kind}:0").action.value}"'
-    )
-    raise UsageError(f"{what}: did you mean {hint}?{more}")
+
+
+def _hint(kind: str, known: tuple[Entry, ...], name: str) -> str:
+    """Return what a name may have meant; a number is never a slip for another one."""
+    lists = f"; gpuscan explain {kind} lists all {len(known)}"
+    if re.fullmatch("[0-9]+", name):
+        if kind == "dcgm":
+            return lists
+        default = catalogue.entry(f"{kind}:0").action.value
+        return f'{lists}\nundocumented codes default to action "{default}"'
+    names = {_short(one.name): one for one in known}
+    close = [names[word] for word in closest(_short(name), names)]
+    listed = " or ".join(f"{one.code} ({one.name})" for one in close)
+    return f": did you mean {listed}?" if close else lists
+
+
+def is_listed(kind: str, number: str) -> bool:
+    """Return whether the catalogue has a code of this number."""
+    return any(str(one.code) == number for one in catalogue.entries(kind))
+
+
+def has_name(kind: str, name: str) -> bool:
+    """Return whether a name, or a part of at least three letters, is that of one code."""
+    try:
+        find(kind, name)
+    except UsageError:
+        return False
+    return True
+
+
+def is_line(id_: str) -> bool:
+    """Return whether an id is that of a message without a code (`nvrm:fallen-off`)."""
+    try:
+        return ":" in id_ and bool(catalogue.entry(id_))
+    except KeyError:
+        return False
 
 
 def _short(name: str) -> str:
@@ -77,21 +111,6 @@ def _short(name: str) -> str:
     for prefix in PREFIXES:
         plain = plain.removeprefix(prefix)
     return plain
-
-
-def _near(known: tuple[Entry, ...], name: str) -> list[Entry]:
-    """Return the codes that a number or name may have meant: the nearest numbers, and similar
-    spellings.
-    """
-    from difflib import get_close_matches
-
-    if re.fullmatch("[0-9]+", name):
-        number = int(name[:9])
-        nearest = sorted(known, key=lambda one: abs(one.code - number))[:2]
-        alike = get_close_matches(name[:9], [str(one.code) for one in known], n=2, cutoff=0.6)
-        return [*nearest, *(one for one in known if str(one.code) in alike and one not in nearest)]
-    names = {_short(one.name): one for one in known}
-    return [names[word] for word in get_close_matches(_short(name), list(names), n=3, cutoff=0.0)]
 
 
 def _listed(known: tuple[Entry, ...], format_: str) -> str:
@@ -156,7 +175,7 @@ def _said(kind: str) -> str:
 
 
 def _text(entry: Entry) -> str:
-    head = f"{KINDS[_kind(entry)]} {entry.code}  {entry.name}"
+    head = f"{_called(entry.id)}  {entry.name}"
     lines = [head, "", *textwrap.wrap(entry.meaning, WIDTH), ""]
     for word, text in _fields(entry):
         lines += (

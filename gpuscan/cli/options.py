@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.cli import flags
+from gpuscan.durations import read_duration
 from gpuscan.errors import UsageError
 from gpuscan.live.machine import ScanOptions
 from gpuscan.model.outcome import LEVELS
@@ -93,16 +94,6 @@ def read_swap_options(values: Values) -> "SwapOptions":
     )
 
 
-def read_duration(flag: str, value: str, examples: str) -> float:
-    """Return an option's duration in seconds; raises UsageError for anything else."""
-    from gpuscan.durations import parse_duration
-
-    seconds = parse_duration(value)
-    if seconds is None:
-        raise UsageError(f"{flag} {value}: not a duration; write it like {examples}")
-    return seconds
-
-
 def refuse_scan_options(values: Values) -> None:
     """Raise UsageError for an option that needs a scan of this machine, given with --replay."""
     given = {
@@ -130,7 +121,7 @@ def _selection(values: Values) -> "Selection":
         settings=values["settings"],
         only=values.get("only", ()),
         skip=values.get("skip", ()),
-        gpus=values.get("gpus") or "",
+        gpus=",".join(values.get("gpus", ())),
         checks=values.get("checks", ()),
         busy=values["node_context"] == "busy",
     )
@@ -161,6 +152,6 @@ def _history(values: Values, *, scans: bool) -> HistoryOptions:
     settle = values.get("settle") or ""
     return HistoryOptions(
         folder,
-        [str(work) for work in values.get("tried", ())],
+        values.get("tried", ()),
         read_duration("--settle", settle, "90s, 5m or 1h") if settle else 0.0,
     )

@@ -3,13 +3,14 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from gpuscan import renderers
 from gpuscan.engine.report import Report, worst_exit_code
 from gpuscan.errors import UsageError, complain, mute
 from gpuscan.files import is_special, write_atomically
 from gpuscan.model.outcome import FAILED
+from gpuscan.renderers import nagios
 
 
 class OutputOptions(NamedTuple):
@@ -73,28 +74,39 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
     of the worst.
 
     Files come first. One that cannot be written is reported last, by a UsageError that carries the
-    exit code of a proven failure: neither costs the other. A result that cannot go into the file
-    of `--output` goes to standard output.
+    exit code of a proven failure: neither costs the other. A failure that cannot go into the file
+    of `--output` goes to standard output; a pass is then not told at all.
     """
     if options.fail_on:
         # a report derives its exit code from it
         reports = [r._replace(run=r.run._replace(fail_on=options.fail_on)) for r in reports]
     errors: list[UsageError] = []
     for format_, file in options.files:
-        text = renderers.find(format_)(reports, verbosity=options.verbosity, many=many)
+        # -q is for who watches the terminal: a file has the whole report
+        whole = max(options.verbosity, 0)
+        text = renderers.find(format_)(reports, verbosity=whole, many=many)
         _write_if_possible(text, file, errors)
+    code = worst_exit_code(reports, options.exit_style)
+    failed = any(report.exit_code >= FAILED for report in reports)
+    if errors and not failed:
+        _raise_first(errors, 0)  # exit code 2: a pass that is printed would contradict it
     render = renderers.find(options.format, on_terminal=not options.output and _on_terminal())
     text = render(reports, verbosity=options.verbosity, many=many)
+    if options.exit_style == "nagios" and options.format == "text":
+        text = nagios.with_first_line(text, reports, brief=options.verbosity < 0)
     written = _write_if_possible(text, options.output, errors)
-    if not written and options.output not in ("", "-"):
+    if failed and not written and options.output not in ("", "-"):
         _write_if_possible(text, "", errors)
-    code = worst_exit_code(reports, options.exit_style)
     if errors:
-        for other in errors[1:]:
-            complain(f"gpuscan: {other}")
-        errors[0].verdict = code if any(report.exit_code >= FAILED for report in reports) else 0
-        raise errors[0]
+        _raise_first(errors, code if failed else 0)
     return code
+
+
+def _raise_first(errors: Sequence[UsageError], verdict: int) -> NoReturn:
+    for other in errors[1:]:
+        complain(f"gpuscan: {other}")
+    errors[0].verdict = verdict
+    raise errors[0]
 
 
 def _write_if_possible(text: str, file: str, errors: list[UsageError]) -> bool:

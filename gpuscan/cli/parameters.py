@@ -1,14 +1,14 @@
 """The options that several commands share, in the groups that --help shows."""
 
 import os
-from enum import StrEnum
-from math import isfinite
+import re
 from typing import Any
 
 import typer
 
 from gpuscan.cli import flags
-from gpuscan.cli.command import REQUIRED, Declared, choice, option
+from gpuscan.cli.command import BLANK, REQUIRED, Declared, choice, list_option, option
+from gpuscan.durations import read_duration
 from gpuscan.errors import UsageError
 from gpuscan.model.outcome import EXIT_STYLES, LEVELS, WORK
 from gpuscan.renderers import FORMATS
@@ -20,13 +20,18 @@ OUTPUT_PANEL = "Output"
 HISTORY_PANEL = "History"
 SWAP_PANEL = "Swap"
 
-# typer takes no list of Literal
-Work = StrEnum("Work", {work.replace("-", "_"): work for work in WORK})  # type: ignore[misc]
+SHORTEST_S, LONGEST_S = 1.0, 86_400.0  # of a deadline
 
 
-def _refuse_infinite(seconds: float | None) -> float | None:
-    if seconds is not None and not isfinite(seconds):
-        raise UsageError(f"{flags.DEADLINE} {seconds}: not a number of seconds")
+def _read_deadline(value: str | None) -> float | None:
+    """Return the seconds of `--deadline`; typer hands them on in place of the text."""
+    if value is None:
+        return None
+    if not value:
+        raise UsageError(BLANK.format(flags.DEADLINE))
+    seconds = read_duration(flags.DEADLINE, value, "300, 90s or 5m")
+    if not SHORTEST_S <= seconds <= LONGEST_S:
+        raise UsageError(f"{flags.DEADLINE} {value}: it must be between 1s and 1d")
     return seconds
 
 
@@ -35,6 +40,12 @@ def _decode(values: list[str]) -> list[str]:
     surrogates.
     """
     return [os.fsencode(value).decode("utf-8", "replace") for value in values]
+
+
+def _split_reports(values: list[str]) -> list[str]:
+    """Split `junit=a.xml,json=b.json`; a comma that no format follows belongs to a file's name."""
+    pattern = f",(?=(?:{'|'.join(FORMATS)})=)"
+    return [report for value in values for report in re.split(pattern, value)]
 
 
 def _judged(*names: str, **more: Any) -> Any:
@@ -86,30 +97,39 @@ PROFILE: Declared = {
 }
 SELECTORS: Declared = {
     "only": (
-        _judged(
+        list_option(
             "--only",
-            type_=list[str],
-            metavar="SEL",
-            help="run only these checks: an area, an id or a glob",
+            panel=JUDGED,
+            metavar="SEL,...",
+            help="run only these checks: areas, ids or globs (gpuscan checks list)",
         ),
         [],
     ),
-    "skip": (_judged("--skip", type_=list[str], metavar="SEL", help="leave these checks out"), []),
+    "skip": (
+        list_option("--skip", panel=JUDGED, metavar="SEL,...", help="leave these checks out"),
+        [],
+    ),
 }
 CHOSEN_GPUS: Declared = {
     "gpus": (
-        _judged(
+        list_option(
             flags.GPUS,
-            type_=str | None,
-            metavar="LIST",
-            help="judge only these GPUs: slot, PCI address, UUID or serial, comma-separated",
+            panel=JUDGED,
+            metavar="GPU,...",
+            help="judge only these GPUs: slot, PCI address, UUID or serial",
         ),
-        None,
+        [],
     )
 }
 CHECKS: Declared = {
     "checks": (
-        _judged("--checks", type_=list[str], metavar="DIR", help="also load checks from DIR"),
+        list_option(
+            "--checks",
+            paths=True,
+            panel=JUDGED,
+            metavar="DIR,...",
+            help="also load checks from these folders",
+        ),
         [],
     )
 }
@@ -155,12 +175,10 @@ SCAN: Declared = ROOT | {
     "deadline": (
         _input(
             flags.DEADLINE,
-            type_=float | None,
-            metavar="SECONDS",
-            min=1.0,
-            max=86400.0,
-            callback=_refuse_infinite,
-            help="time limit for the whole run (default 180, or the level's own limit)",
+            type_=str | None,
+            metavar="D",
+            callback=_read_deadline,
+            help="time limit for the whole run, e.g. 5m (default 180s, or the level's own limit)",
         ),
         None,
     ),
@@ -237,8 +255,9 @@ OUTPUT: Declared = {
         _output(
             "--report",
             type_=list[str],
-            metavar="FORMAT=FILE",
-            help="also write a report, e.g. junit=gpuscan.xml",
+            metavar="FORMAT=FILE,...",
+            callback=_split_reports,
+            help="also write a report, e.g. junit=gpuscan.xml; removed if the run ends in exit 2",
         ),
         [],
     ),
@@ -292,10 +311,11 @@ STATE_DIR: Declared = {
 }
 TRIED: Declared = {
     "tried": (
-        _history(
+        list_option(
             "--tried",
-            type_=list[Work],
-            metavar=f"[{'|'.join(WORK)}]",
+            choices=tuple(WORK),
+            panel=HISTORY_PANEL,
+            metavar=f"[{'|'.join(WORK)}],...",
             help="work done on the node since the run before",
         ),
         [],
@@ -329,7 +349,7 @@ SINCE: Declared = {
             "--since",
             metavar="TIME",
             refuse_blank=False,
-            help="from this date (2026-11-28) or this long ago (30d)",
+            help="from this date (2026-11-28), or this long ago (30d)",
         ),
         "",
     )
@@ -337,10 +357,10 @@ SINCE: Declared = {
 
 SWAP_EXPECTATIONS: Declared = {
     "expect": (
-        _swap(
+        list_option(
             "--expect",
-            type_=list[str],
-            metavar="PART",
+            panel=SWAP_PANEL,
+            metavar="PART,...",
             help="a part that was changed: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard"
             " or tray, =replaced (the default) or =reseated; or none",
         ),

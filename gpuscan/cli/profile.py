@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gpuscan.cli import parameters as given
-from gpuscan.cli.command import GROUP, REQUIRED, CommandGroup, Declared, argument, command, option
+from gpuscan.cli.command import (
+    GROUP,
+    REQUIRED,
+    CommandGroup,
+    Declared,
+    argument,
+    command,
+    list_option,
+)
 from gpuscan.errors import GpuscanError, UsageError, complain
 
 if TYPE_CHECKING:
@@ -23,11 +31,11 @@ profile = typer.Typer(
 NAME = argument(metavar="NAME|FILE")
 GOOD_NODES: Declared = {
     "recordings": (
-        option(
+        list_option(
             "--from",
-            type_=list[str],
+            paths=True,
             panel=given.INPUT,
-            metavar="RECORDING",
+            metavar="RECORDING,...",
             help="recordings of good nodes (one, or three and more) instead of this machine",
         ),
         [],

@@ -4,6 +4,7 @@ import typer
 
 from gpuscan.cli import parameters as given
 from gpuscan.cli.command import GROUP, CommandGroup, Declared, choice, command, option
+from gpuscan.durations import parse_moment, read_duration
 from gpuscan.state import status as stored
 
 app = typer.Typer()
@@ -105,7 +106,6 @@ def status(
     root: str,
 ) -> int:
     """Print the last verdict and the hold, without scanning."""
-    from gpuscan.cli.options import read_duration
     from gpuscan.cli.output import write
 
     max_age_s = read_duration("--max-age", max_age, "15m, 24h or 7d")
@@ -143,6 +143,7 @@ def list_(since: str, part: str, check: str, format_: str, state_dir: str | None
     from gpuscan.cli.output import write
     from gpuscan.state.history import render_runs
 
+    parse_moment("--since", since)  # a mistake is told before the archive is opened
     write(render_runs(state_dir or "", since, part, check, format_), "")
 
 
@@ -158,4 +159,5 @@ def export(since: str, output: str | None, state_dir: str | None) -> None:
     from gpuscan.cli.output import write
     from gpuscan.state.history import export_lines
 
+    parse_moment("--since", since)
     write("".join(export_lines(state_dir or "", since)), output or "")

@@ -6,7 +6,16 @@ from typing import Any
 import typer
 
 from gpuscan.cli import parameters as given
-from gpuscan.cli.command import GROUP, CommandGroup, Declared, choice, command, option
+from gpuscan.cli.command import (
+    GROUP,
+    CommandGroup,
+    Declared,
+    choice,
+    command,
+    list_option,
+    option,
+)
+from gpuscan.durations import read_duration
 from gpuscan.model.outcome import LEVELS
 
 swap = typer.Typer(
@@ -25,11 +34,10 @@ ASKED: Declared = {
         "",
     ),
     "part": (
-        option(
+        list_option(
             "--part",
-            type_=list[str],
             panel=given.SWAP_PANEL,
-            metavar="PART",
+            metavar="PART,...",
             help="a part to change: gpu:SLOT, nic:NAME, cable:PORT, disk:NAME, baseboard, tray;"
             " with =reseated one that comes back [required]",
         ),
@@ -95,7 +103,7 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, again: bool, **valu
 
     With --replay it is a drill: a recording is read, and only what --state-dir names is written.
     """
-    from gpuscan.cli.options import read_duration, read_options
+    from gpuscan.cli.options import read_options
     from gpuscan.cli.output import write
     from gpuscan.swap import session
 

@@ -13,7 +13,7 @@ from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.measurements import measurements_of
 from gpuscan.engine.report import Report
 from gpuscan.engine.stages import judge
-from gpuscan.errors import ProfileError, UsageError, near_misses
+from gpuscan.errors import ProfileError, UsageError
 from gpuscan.files import bundled
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.outcome import FAILED, LEVELS
@@ -85,7 +85,7 @@ def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check])
     if strangers:
         raise ProfileError(
             f"profile {named.name}: no check is called {strangers[0]}:"
-            f" {near_misses(strangers[0], known, 'checks')}"
+            f" {suite.hint_at_checks(strangers[0], checks)}"
         )
 
 

@@ -17,6 +17,7 @@ from gpuscan.engine.lens import NotJudged, NotRead
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.files import bundled, open_input, open_trusted
 from gpuscan.model.outcome import LADDER, Action, Finding, Status
+from gpuscan.spelling import closest
 
 F = TypeVar("F", bound=Callable[..., None])
 KINDS = {
@@ -402,12 +403,20 @@ def _matching(checks: Sequence[Check], selectors: Sequence[str]) -> frozenset[st
     for selector in selectors:
         hits = {one.id for one in checks if _answers_to(one, selector)}
         if not hits:
-            words = [one.id for one in checks] + sorted({one.area for one in checks})
-            raise UsageError(
-                f"selector '{selector}' matches no check: {near_misses(selector, words, 'checks')}"
-            )
+            hint = hint_at_checks(selector, checks)
+            raise UsageError(f"selector '{selector}' matches no check: {hint}")
         found |= hits
     return frozenset(found)
+
+
+def hint_at_checks(word: str, checks: Sequence[Check]) -> str:
+    """Return what a word may have meant, else the areas: a list of all ids helps nobody."""
+    areas = sorted({one.area for one in checks})
+    todays = {alias: one.id for one in checks for alias in one.mark.aliases}
+    close = closest(word, [*areas, *(one.id for one in checks), *todays])
+    if close:
+        return f"did you mean {' or '.join(dict.fromkeys(todays.get(id_, id_) for id_ in close))}?"
+    return f"gpuscan checks list shows all {len(checks)}; areas: {', '.join(areas)}"
 
 
 def _answers_to(one: Check, selector: str) -> bool:

@@ -49,6 +49,11 @@ def _defaults(branch: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
+def leaves() -> tuple[str, ...]:
+    """Return every key that holds a value, by its dotted path."""
+    return tuple(path for path, key, _ in _walk(load_schema(), "") if "default" in key)
+
+
 @cache
 def annotated(annotation: str) -> Mapping[str, Any]:
     """Return the values of an annotation by dotted key: {"gpu.name": …}; an object's own

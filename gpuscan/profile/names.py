@@ -57,6 +57,9 @@ def find(name: str, children: tuple[str, ...] = ()) -> str:
     if is_path(name):
         return name
     names = list_profiles()
+    alike = [known for known in names if known.lower() == name.lower()]
+    if name not in names and len(alike) == 1:
+        name = alike[0]
     if name not in names:
         raise ProfileError(
             f"unknown profile '{name}': {near_misses(name, list(names), 'profiles')}"

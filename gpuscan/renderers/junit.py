@@ -6,6 +6,7 @@ This is the adapter for junit-xml, which builds the cases. Its stock output fail
 here before it is written.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -41,6 +42,8 @@ ESCAPES = re.compile(
 Numbers = Mapping[str, Sequence[Measurement]]
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_LINE = 4096
+ENDINGS = re.compile(r"(\.(json|gz|log|txt|xml|tar|tgz|xz|bz2|zst))+$")  # of a recording's file
+NOTHING: tuple[Any, ...] = ("", None, (), [], {})  # values that say nothing in a line of evidence
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -55,10 +58,7 @@ def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False
 
 def _document(reports: Sequence[Report], *, full: bool) -> str:
     root = ElementTree.Element("testsuites", {"name": "gpuscan"})
-    root.extend(
-        _suite(report, f"gpuscan.{_host(report)}" if len(reports) > 1 else "gpuscan", full=full)
-        for report in reports
-    )
+    root.extend(_suite(report, f"gpuscan.{_host(report)}", full=full) for report in reports)
     _make_names_unique(root)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
@@ -67,7 +67,12 @@ def _document(reports: Sequence[Report], *, full: bool) -> str:
 
 
 def _host(report: Report) -> str:
-    return clean(str(read_or(report.host.hostname, "") or report.run.recording or "localhost"))
+    """Return the host's name, else that of the recording's file: readers drop cases of the same
+    class and name, and there may be a file for each node.
+    """
+    named = str(read_or(report.host.hostname, ""))
+    file = os.path.basename(report.run.recording or "")
+    return clean(named or ENDINGS.sub("", file) or "localhost")
 
 
 def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
@@ -202,7 +207,9 @@ def _text(result: Result) -> str:
         lines += [f"culprits: {', '.join(finding.culprits)}"] if finding.culprits else []
         lines += [f"source: {finding.source}"] if finding.source else []
     lines += dict.fromkeys(
-        f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})" for e in result.evidence
+        f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})"
+        for e in result.evidence
+        if e.value not in NOTHING and not (e.fact.endswith("echoes") and not e.value)
     )
     lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
     return "\n".join([*lines, *([result.traceback] if result.traceback else [])])

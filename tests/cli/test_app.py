@@ -66,8 +66,14 @@ MISTAKES = {
         "no such command: gpuscan frobnicate; known commands: checks, clear, ",
     ),
     "option": (["run", "--replay", "demo", "--profiel", "x"], "--profile"),
-    "value": (["run", "--replay", "demo", "--deadline", "soon"], "'soon' is not a valid float"),
-    "deadline": (["run", "--replay", "demo", "--deadline", "0"], "0.0 is not in the range"),
+    "value": (
+        ["run", "--replay", "demo", "--deadline", "soon"],
+        "--deadline soon: not a duration; write it like 300, 90s or 5m",
+    ),
+    "deadline": (
+        ["run", "--replay", "demo", "--deadline", "0"],
+        "--deadline 0: it must be between 1s and 1d",
+    ),
     "profile": (
         ["run", "--replay", "demo", "--profile", "h20"],
         "unknown profile 'h20': did you mean h200",
@@ -87,7 +93,7 @@ MISTAKES = {
     ),
     "skip": (
         ["run", "--replay", "demo", "--skip", "zzzz"],
-        "selector 'zzzz' matches no check: known checks: ",
+        "selector 'zzzz' matches no check: gpuscan checks list shows all",
     ),
     "all skipped": (
         ["run", "--replay", "demo", "--only", "pcie", "--skip", "pcie"],
@@ -110,7 +116,7 @@ MISTAKES = {
     ),
     "cards": (
         ["run", "--replay", "demo", "--gpus", "SXM9"],
-        "--gpus SXM9: no such GPU; did you mean SXM",
+        "--gpus SXM9: no such GPU; known GPUs: 0000:",
     ),
     "checks": (
         ["run", "--replay", "demo", "--checks", "/no/such"],
@@ -154,14 +160,17 @@ MISTAKES = {
     ),
     "deadline that is no number": (
         ["run", "--replay", "demo", "--deadline", "nan"],
-        "--deadline nan: not a number of seconds",
+        "--deadline nan: not a duration",
     ),
     "endless deadline": (
         ["run", "--replay", "demo", "--deadline", "inf"],
-        "inf is not in the range",
+        "--deadline inf: not a duration",
     ),
-    "deadline of years": (["doctor", "--deadline", "1e9"], "1000000000.0 is not in the range"),
-    "deadline before now": (["info", "--deadline", "-1"], "-1.0 is not in the range"),
+    "deadline of years": (
+        ["doctor", "--deadline", "1e9"],
+        "--deadline 1e9: it must be between 1s and 1d",
+    ),
+    "deadline before now": (["info", "--deadline", "-1"], "--deadline -1: not a duration"),
     "record of a replay": (
         ["run", "--replay", "demo", "--record", "x"],
         "--record cannot be combined with --replay",

@@ -154,14 +154,13 @@ def test_a_code_by_its_name(words: tuple[str, str], code: int, call: Call) -> No
         (
             ("xid", "999"),
             (
-                "no Xid '999' is in the catalogue: did you mean 185 (SPARING_EVENT)",
-                "99 (",
+                "no Xid '999' is in the catalogue; gpuscan explain xid lists all ",
                 'default to action "investigate"',
             ),
         ),
-        (("xid", "0"), ("did you mean 1 (",)),
-        (("sxid", "20039"), ("no SXid '20039'", "20038 (", 'default to action "investigate"')),
-        (("dcgm", "1000"), ("no DCGM code '1000'", "132 (")),
+        (("xid", "0"), ("no Xid '0' is in the catalogue; ",)),
+        (("sxid", "20039"), ("no SXid '20039'", 'default to action "investigate"')),
+        (("dcgm", "1000"), ("no DCGM code '1000' is in the catalogue; ",)),
         (
             ("xid", "GSP_RPC_TIMOUT"),
             ("no Xid 'GSP_RPC_TIMOUT' is in the catalogue: did you mean 119 (GSP_RPC_TIMEOUT)",),

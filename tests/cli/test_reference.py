@@ -12,6 +12,7 @@ from program import Call
 
 from gpuscan import profile
 from gpuscan.engine import judging
+from gpuscan.engine.suite import WARN_ONLY
 from gpuscan.model.outcome import ACTIONS, BROKEN_STYLES, EXIT_STYLES, Action
 
 IDS = tuple(one.id for one in judging.all_checks())
@@ -39,14 +40,28 @@ def data(call: Call, *words: str) -> Any:
 
 
 def test_every_check_is_listed_with_its_action_and_title(call: Call) -> None:
-    lines = answer(call, "checks", "list").splitlines()
-    assert [line.split()[0] for line in lines] == list(IDS)
+    head, *lines = answer(call, "checks", "list").splitlines()
+    assert head.split() == [
+        "CHECK",
+        "FAILURE",
+        "ASKS",
+        "FOR",
+        "SEVERITY",
+        "WHAT",
+        "HOLDS",
+        "ON",
+        "A",
+        "HEALTHY",
+        "NODE",
+    ]
+    assert [line.split()[0] for line in lines] == sorted(IDS)
     assert (
         answer(call, "checks") == answer(call, "explain", "check") == answer(call, "checks", "list")
     )
     rows = data(call, "checks", "list")
     for line, row in zip(lines, rows, strict=True):
-        assert line.split(maxsplit=2) == [row["id"], row["action"], row["title"]]
+        assert line.split(maxsplit=3) == [row["id"], row["action"], row["severity"], row["title"]]
+        assert row["severity"] == ("warn" if Action(row["action"]) in WARN_ONLY else "fail")
         assert row["area"] == row["id"].split(".")[0]
     keys = {
         "id",
@@ -54,6 +69,7 @@ def test_every_check_is_listed_with_its_action_and_title(call: Call) -> None:
         "title",
         "subject",
         "action",
+        "severity",
         "urgency",
         "impact",
         "source",
@@ -88,7 +104,7 @@ def test_every_check_can_be_shown(call: Call) -> None:
 
 def test_checks_of_a_folder_of_one_s_own(tmp_path: Path, call: Call) -> None:
     folder = module(tmp_path / "own", OWN, "test_site.py")
-    assert answer(call, "checks", "list", "--checks", folder).count("\n") == len(IDS) + 1
+    assert answer(call, "checks", "list", "--checks", folder).count("\n") == len(IDS) + 2
     for name in ("site.new", "site.old"):
         out = answer(call, "checks", "show", name, "--checks", folder)
         assert out.startswith("site.new\n\nIt is new.\n\nBecause I say so.\n\nsubject   gpu\n")
@@ -152,14 +168,18 @@ NONSENSE = {
     ("checks", "show"): "checks show: no check named; write gpuscan checks show ID",
     ("checks", "lst"): "'lst' is not one of 'list', 'show'",
     ("checks", "show", "memory.no_row_remap_faild"): f"did you mean {ONE}",
-    ("checks", "show", "zzzz"): "no check is called 'zzzz': known checks: ",
+    ("checks", "show", "zzzz"): "no check is called 'zzzz': gpuscan checks list shows all ",
     ("checks", "list", "--checks", "/no/such"): "/no/such: No such file or directory",
     (
         "explain",
         "xdi",
         "48",
-    ): "'xdi' is not one of 'xid', 'sxid', 'dcgm', 'exit', 'check', 'hold'",
-    ("explain", "check", "memory"): "no check is called 'memory'",
+    ): "explain xdi: gpuscan prints no such code, check or action; did you mean",
+    ("explain", "99999"): "explain 99999: neither an Xid nor an SXid",
+    ("explain", ","): "explain: nothing named",
+    ("explain", "action", "repalce"): "no action is called 'repalce': did you mean replace?",
+    ("checks", "show", "memory"): "memory is an area of checks: gpuscan checks list memory shows",
+    ("checks", "list", "memroy"): "selector 'memroy' matches no check: did you mean memory?",
     ("explain", "exit", "5"): "exit code 5: gpuscan never uses it",
     ("explain", "exit", "²"): "exit code ²: gpuscan never uses it",
     ("explain", "exit", "128"): "exit code 128: gpuscan never uses it",

@@ -240,7 +240,8 @@ def test_readme_names_every_command() -> None:
         for row in re.findall(r"^\| `gpuscan (.+?)` \|", PAGES["README.md"], re.MULTILINE)
     }
     line = build_command_line()
-    assert named == {one.callback.__name__ for one in line.registered_commands if one.callback} | {
+    shown = [one for one in line.registered_commands if one.callback and not one.hidden]
+    assert named == {one.name or one.callback.__name__ for one in shown if one.callback} | {
         "profile",
         "swap",
         "history",

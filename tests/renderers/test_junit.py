@@ -168,7 +168,7 @@ def test_properties_are_all_that_the_full_flavour_adds(kind: str) -> None:
 def test_a_suite_a_host_with_what_identifies_the_run() -> None:
     root = tree(*reports("many"))
     assert [one.get("hostname") for one in root] == [
-        read_or(one.host.hostname, "") or "file.json.gz" for one in reports("many")
+        read_or(one.host.hostname, "") or "file" for one in reports("many")
     ]
     (eight,) = reports("eight GPUs")
     one = suite(eight)
