@@ -3,16 +3,23 @@
 import os
 import sys
 
+from gpuscan.text import harmless, printable
+
 MOST_LETTERS = 60  # of a word that is compared with others
 
 
 class GpuscanError(Exception):
     """The base: its text names the file or option, what is wrong with it, and what to do.
 
-    *verdict* is the exit code of a failure that was proven before the error, 0 without one.
+    Each argument is one line: what others wrote in it can neither begin another nor steer the
+    terminal. *verdict* is the exit code of a failure that was proven before the error, 0 without
+    one.
     """
 
     verdict = 0
+
+    def __str__(self) -> str:
+        return "\n".join(printable(str(line)) for line in self.args)
 
 
 class UsageError(GpuscanError):
@@ -28,9 +35,12 @@ class RecordingError(GpuscanError):
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error, in UTF-8 whatever the locale; silent if that is closed."""
+    """Print lines on standard error, in UTF-8 whatever the locale; silent if that is closed.
+
+    The one door to it: no character of what others wrote reaches the terminal as more than text.
+    """
     try:
-        sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape"))
+        sys.stderr.buffer.write(f"{harmless(text)}\n".encode())
         sys.stderr.flush()
     except OSError:
         mute(2)

@@ -1,5 +1,10 @@
 """Text that others wrote, made safe to print."""
 
+import json
+import math
+from functools import partial
+from typing import Any
+
 
 def printable(text: str) -> str:
     """Return *text* as one line without control characters: evidence must not steer the terminal or
@@ -22,6 +27,42 @@ def shorten(text: str, most: int) -> str:
     ('one two three', 'one two...')
     """
     return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
+
+
+def harmless(text: str) -> str:
+    """Return *text* with its lines and tabs, and everything else that is no text escaped.
+
+    >>> harmless("one\\ttwo\\n\\x1b]0;title\\x07")
+    'one\\ttwo\\n\\\\x1b]0;title\\\\x07'
+    """
+    return "\n".join(
+        "\t".join(map(printable, line.split("\t"))) if not line.isprintable() else line
+        for line in text.split("\n")
+    )
+
+
+def as_json(
+    value: Any, indent: int | None = None, separators: tuple[str, str] | None = None
+) -> str:
+    """Return *value* as JSON: what is no number there (NaN, infinity) is null, and what JSON does
+    not know is told in Python's words.
+
+    >>> as_json({"uptime_s": float("nan")})
+    '{"uptime_s": null}'
+    """
+    write = partial(json.dumps, default=str, allow_nan=False, indent=indent, separators=separators)
+    try:
+        return write(value)
+    except ValueError:
+        return write(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _escaped(char: str) -> str:

@@ -38,9 +38,9 @@ ORDER = (
     "model",
     "files",
     "paths",
-    "durations text table pci",
+    "durations table pci",
     "errors",
-    "spelling",
+    "spelling text",
 )
 FACADE = "gpuscan"  # what check authors import: names of several rooms, loaded when first used
 

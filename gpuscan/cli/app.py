@@ -1,6 +1,7 @@
 """The command line: which commands there are, and the one place where errors end."""
 
 import contextlib
+import io
 import os
 import sys
 from importlib import import_module
@@ -39,6 +40,7 @@ MODULES = {
     "complete-words": "completion",
 }
 EPILOG = "\n".join(["Start here:", *(f"  {line}" for line in START), "", MORE])
+COMPLETION = "_GPUSCAN_COMPLETE"
 GROUPS = ("history", "swap", "profile")  # commands that have commands of their own
 
 
@@ -91,13 +93,14 @@ def _program(
 def start(scanner: "Scanner | None") -> int:
     """Run the command line and return its exit code; *scanner* is the scan that began at start."""
     arguments = sys.argv[1:]
+    os.environ.pop(COMPLETION, None)  # else typer would answer in place of every command
     try:
         if arguments[:1] == ["help"]:  # `help run` is `run --help`
             arguments = [*arguments[1:], "--help"]
         line = build_command_line("".join(arguments[:1]))
         code: Any = line(arguments, obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
-        complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
+        complain("\n".join(f"gpuscan: {line}" for line in str(error).split("\n")))
         code = error.verdict or _end_without_verdict(str(error), _error_codes()[0])
     except SystemExit as ended:
         code = ended.code
@@ -128,10 +131,9 @@ def _report_error(error: Exception) -> int:
     """Report an error and return its exit code: typer's own usage errors, and our failures."""
     show = getattr(error, "show", None)  # typer vendors the class, and may rename it
     if show is not None:
-        try:
-            show()
-        except OSError:
-            mute(2)
+        told = io.StringIO()
+        show(told)
+        complain(told.getvalue().rstrip("\n"))
         return _end_without_verdict(str(getattr(error, "message", "")), _error_codes()[0])
     import traceback
 
@@ -149,9 +151,10 @@ def _end_without_verdict(why: str, code: int) -> int:
     remove_reports(sys.argv[1:])
     if _exit_style() == "nagios":
         from gpuscan.renderers.nagios import state_line
+        from gpuscan.text import printable
 
         with contextlib.suppress(OSError, AttributeError, ValueError):  # it may be closed
-            sys.stdout.write(state_line(code, why))
+            sys.stdout.write(state_line(code, printable(why)))
             sys.stdout.flush()
     return code
 

@@ -65,9 +65,8 @@ def find(kind: str, name: str) -> Entry:
     if hits:
         listed = " or ".join(f"{one.code} ({one.name})" for one in hits[:4])
         raise UsageError(f"{len(hits)} names contain '{name[:60]}': did you mean {listed}?")
-    raise UsageError(
-        f"no {KINDS[kind]} '{name[:60]}' is in the catalogue{_hint(kind, known, name)}"
-    )
+    lines = f"no {KINDS[kind]} '{name[:60]}' is in the catalogue{_hint(kind, known, name)}"
+    raise UsageError(*lines.split("\n"))
 
 
 def _hint(kind: str, known: tuple[Entry, ...], name: str) -> str:

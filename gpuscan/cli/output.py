@@ -11,6 +11,7 @@ from gpuscan.errors import UsageError, complain, mute
 from gpuscan.files import is_special, write_atomically
 from gpuscan.model.outcome import FAILED
 from gpuscan.renderers import nagios
+from gpuscan.text import harmless
 
 
 class OutputOptions(NamedTuple):
@@ -90,11 +91,12 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
     failed = any(report.exit_code >= FAILED for report in reports)
     if errors and not failed:
         _raise_first(errors, 0)  # exit code 2: a pass that is printed would contradict it
-    render = renderers.find(options.format, on_terminal=not options.output and _on_terminal())
+    styled = not options.output and _on_terminal()
+    render = renderers.find(options.format, on_terminal=styled)
     text = render(reports, verbosity=options.verbosity, many=many)
     if options.exit_style == "nagios" and options.format == "text":
         text = nagios.with_first_line(text, reports, brief=options.verbosity < 0)
-    written = _write_if_possible(text, options.output, errors)
+    written = _write_if_possible(text, options.output, errors, styled=styled)
     if failed and not written and options.output not in ("", "-"):
         _write_if_possible(text, "", errors)
     if errors:
@@ -109,9 +111,11 @@ def _raise_first(errors: Sequence[UsageError], verdict: int) -> NoReturn:
     raise errors[0]
 
 
-def _write_if_possible(text: str, file: str, errors: list[UsageError]) -> bool:
+def _write_if_possible(
+    text: str, file: str, errors: list[UsageError], *, styled: bool = False
+) -> bool:
     try:
-        write(text, file)
+        write(text, file, styled=styled)
     except UsageError as error:
         errors.append(error)
         return False
@@ -131,12 +135,13 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
-def write(text: str, output: str) -> None:
-    """Write a result to standard output, or atomically to a file."""
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a lone surrogate, which only a recording made by hand can hold
-        data = text.encode("utf-8", "backslashreplace")
+def write(text: str, output: str, *, styled: bool = False) -> None:
+    """Write a result to standard output, or atomically to a file.
+
+    The one door to both: only a *styled* text, whose parts were made printable before they were
+    coloured, may steer a terminal.
+    """
+    data = (text if styled else harmless(text)).encode("utf-8", "backslashreplace")
     if output and output != "-":
         write_atomically(output, data)
         return

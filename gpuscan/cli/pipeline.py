@@ -137,10 +137,10 @@ def _complain_or_raise(errors: Sequence[str], judgements: Sequence[Judgement]) -
     """Report errors; they decide the exit code unless a failure is proven."""
     if not errors:
         return
-    text = "\n".join(errors)
+    lines = [line for error in errors for line in error.split("\n")]
     if not any(judgement.report.exit_code >= FAILED for judgement in judgements):
-        raise UsageError(text)
-    complain("\n".join(f"gpuscan: {line}" for line in text.splitlines()))
+        raise UsageError(*lines)
+    complain("\n".join(f"gpuscan: {line}" for line in lines))
 
 
 def _end_checkpoint(judgement: Judgement, options: Options) -> None:

@@ -90,7 +90,7 @@ def validate_profiles(names: Sequence[str]) -> int:
             write(f"{name}: valid\n", "")
         except GpuscanError as error:
             code = 2
-            complain("\n".join(f"gpuscan: {line}" for line in str(error).splitlines()))
+            complain("\n".join(f"gpuscan: {line}" for line in str(error).split("\n")))
     return code
 
 

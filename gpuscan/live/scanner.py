@@ -179,6 +179,8 @@ def _show_waiting(key: str, seconds: float) -> None:
     """Show a person at the terminal what the scan waits for; clear the line once it no longer
     waits.
     """
+    from gpuscan.text import printable
+
     if sys.stderr is not None and sys.stderr.isatty():
-        text = f"waiting for {key} ({seconds:.0f} s)" if seconds else ""
+        text = f"waiting for {printable(key)} ({seconds:.0f} s)" if seconds else ""
         print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

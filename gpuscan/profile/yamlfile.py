@@ -30,7 +30,7 @@ def read_text(path: str, *, trusted: bool = False) -> str:
         with open_input(path) if trusted else open_trusted(path) as file:
             text = read_most(file, LARGEST).decode("utf-8")
     except UsageError as error:
-        raise ProfileError(str(error)) from None
+        raise ProfileError(*error.args) from None
     except OSError as error:
         raise ProfileError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
@@ -140,8 +140,9 @@ def validate(document: Any, positions: Positions, name: str, schema: dict[str, A
         key=lambda error: list(map(str, error.absolute_path)),
     )
     if errors:
-        lines = (line for error in errors for line in _error_lines(error, positions, name))
-        raise ProfileError("\n".join(lines))
+        raise ProfileError(
+            *(line for error in errors for line in _error_lines(error, positions, name))
+        )
 
 
 def _error_lines(error: Any, positions: Positions, name: str) -> Iterator[str]:

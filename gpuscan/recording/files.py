@@ -10,6 +10,7 @@ from gpuscan.model import Unread
 from gpuscan.recording import packed
 from gpuscan.recording.meta import dump_meta, parse_meta
 from gpuscan.recording.readings import Reading, Recording
+from gpuscan.text import as_json
 
 FORMAT = "gpuscan-recording"
 SCHEMA_VERSION = "1.0"
@@ -176,7 +177,7 @@ def save(recording: Recording, path: str) -> None:
     """
     # Bytes that are not UTF-8 are lone surrogates here: as \\udcff they survive, as raw bytes the
     # file would not be JSON.
-    data = json.dumps(dump(recording), separators=(",", ":")).encode("ascii")
+    data = as_json(dump(recording), separators=(",", ":")).encode("ascii")
     if not path.endswith(".json"):
         data = gzip.compress(data, compresslevel=6, mtime=0)
     write_atomically(path, data)

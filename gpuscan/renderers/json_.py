@@ -10,6 +10,7 @@ from gpuscan.model import is_unread, read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
 from gpuscan.model.report_rows import OMITTED_IF_NONE
 from gpuscan.renderers.headline import headline
+from gpuscan.text import as_json
 
 SCHEMA_VERSION = "1.3"
 
@@ -22,10 +23,6 @@ def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> 
     return (documents[0] if len(documents) == 1 and not many else f"[{','.join(documents)}]") + "\n"
 
 
-def _dumps(value: Any) -> str:
-    return json.dumps(value, default=str)  # what a check of a site observed may be anything
-
-
 def _laid_out(document: dict[str, Any]) -> str:
     """json.dumps(indent=…) would do much of this, ten times slower: with an indent it leaves its C
     code.
@@ -33,10 +30,10 @@ def _laid_out(document: dict[str, Any]) -> str:
     parts = []
     for key, value in document.items():
         if isinstance(value, list) and value:
-            items = ",\n  ".join(map(_dumps, value))
+            items = ",\n  ".join(map(as_json, value))
             parts.append(f'"{key}": [\n  {items}\n ]')
         else:
-            parts.append(f'"{key}": {_dumps(value)}')
+            parts.append(f'"{key}": {as_json(value)}')
     return "{\n " + ",\n ".join(parts) + "\n}"
 
 

@@ -18,6 +18,7 @@ from gpuscan.engine.report import Report
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 from gpuscan.model.report_rows import Measurement
+from gpuscan.text import harmless, printable
 
 ALLOWED = {
     "testsuite": (
@@ -59,6 +60,8 @@ def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False
 def _document(reports: Sequence[Report], *, full: bool) -> str:
     root = ElementTree.Element("testsuites", {"name": "gpuscan"})
     root.extend(_suite(report, f"gpuscan.{_host(report)}", full=full) for report in reports)
+    for element in root.iter():
+        element.attrib = {name: printable(value) for name, value in element.attrib.items()}
     _make_names_unique(root)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
@@ -212,6 +215,7 @@ def _text(result: Result) -> str:
         if e.value not in NOTHING and not (e.fact.endswith("echoes") and not e.value)
     )
     lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
+    lines = [printable(clean(line)) for line in lines]
     return "\n".join([*lines, *([result.traceback] if result.traceback else [])])
 
 
@@ -258,7 +262,7 @@ def clean(text: str) -> str:
     >>> clean("\\x1b[31mred\\x1b[0m\\x00 \\ud800\\uffff]]>")
     'red ]]>'
     """
-    whole = FORBIDDEN.sub("", ESCAPES.sub("", text))
+    whole = harmless(FORBIDDEN.sub("", ESCAPES.sub("", text)))
     if len(whole) <= LONGEST_LINE:
         return whole
     return "\n".join(

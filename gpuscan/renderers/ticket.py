@@ -1,6 +1,5 @@
 """Tickets: text for mail and terminals, Markdown for trackers, JSON for programs."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuscan.model.subject import parse_subject
 from gpuscan.renderers.folding import ranges
-from gpuscan.text import printable
+from gpuscan.text import as_json, printable
 
 WIDTH = 78  # tickets are pasted into mail and forms
 LONGEST = 300  # characters of one value or sentence; the JSON has all of it
@@ -37,6 +36,8 @@ WHERE = {
     "uuid": "see gpuscan history",
 }
 CHASSIS = "see the label on the chassis, or the BMC"
+NVIDIA = "https://docs.nvidia.com/"
+PAGE = re.compile(rf"({NVIDIA}[\w./#-]*)", re.ASCII)
 OPTIONAL = ("silkscreen", "physical_slot", "nvml_index")  # many machines have none of these
 
 
@@ -53,13 +54,14 @@ Section = tuple[str, list[TicketLine]]
 
 def json_(ticket: Mapping[str, Any]) -> str:
     """Return the ticket as JSON."""
-    return json.dumps(ticket, indent=1, default=str) + "\n"
+    return as_json(ticket, indent=1) + "\n"
 
 
 def text(ticket: Mapping[str, Any]) -> str:
     """Return the ticket as text of at most WIDTH columns, longer words excepted."""
     blocks = []
     for title, entries in _sections(ticket):
+        entries = [entry._replace(label=printable(entry.label)) for entry in entries]
         wide = max([len(entry.label) for entry in entries] or [0])
         labels = [
             entry.label if entry.label != before.label else ""
@@ -87,7 +89,7 @@ def markdown(ticket: Mapping[str, Any]) -> str:
     blocks: list[str] = []
     for title, entries in _sections(ticket):
         lines = [
-            f"- {f'**{entry.label}**: ' if entry.label else ''}{_marked(entry)}"
+            f"- {f'**{_plain(entry.label)}**: ' if entry.label else ''}{_marked(entry)}"
             for entry in entries
         ]
         blocks.append("\n".join([f"{'##' if blocks else '#'} {_plain(title)}", "", *lines]))
@@ -99,8 +101,20 @@ def _marked(entry: TicketLine) -> str:
 
 
 def _plain(words: str) -> str:
-    """Escape Markdown: evidence must not create links, headings or HTML."""
-    return re.sub(r"([\\`*<\[])", r"\\\1", printable(words))
+    """Escape Markdown: evidence must not create links, mentions, headings, tables or HTML.
+
+    NVIDIA's own pages stay links.
+    """
+    return "".join(
+        part if part.startswith(NVIDIA) else _escaped(part) for part in PAGE.split(printable(words))
+    )
+
+
+def _escaped(words: str) -> str:
+    words = re.sub(r"([\\`*<>\[\]|&~#]|(?<!\w)_|_(?!\w))", r"\\\1", words)
+    words = re.sub(r"(?i)\b(https?|ftps?|file|mailto|javascript|data)(?=:)", r"\1\\", words)
+    words = re.sub(r"(?i)\bwww(?=\.)", r"www\\", words)
+    return re.sub(r"@(?=\w)", "`@`", words)
 
 
 def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
@@ -219,7 +233,7 @@ def _finding(finding: Mapping[str, Any]) -> list[TicketLine]:
 
 
 def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if isinstance(value, str) else as_json(value)
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:

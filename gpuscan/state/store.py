@@ -277,7 +277,7 @@ class Store:
             for old in self.recordings()[KEEP_BOOTS:]:
                 os.unlink(old)
         except (OSError, GpuscanError) as error:
-            raise StateError(str(error)) from None
+            raise StateError(*error.args) from None
 
 
 LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present")

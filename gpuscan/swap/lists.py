@@ -56,7 +56,8 @@ def load_expected_parts(file: str) -> Mapping[str, ExpectedPart]:
         data, positions = yamlfile.load(_read(file, "list of expected parts"), file)
         yamlfile.validate(data, positions, file, EXPECTED_PARTS)
     except ProfileError as error:
-        raise UsageError(f"{error}; write SLOT: SERIAL, one a line") from None
+        *others, last = error.args
+        raise UsageError(*others, f"{last}; write SLOT: SERIAL, one a line") from None
     return {str(slot): _expected_part(entry) for slot, entry in data.items()}
 
 

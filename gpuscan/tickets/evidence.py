@@ -17,6 +17,7 @@ from gpuscan.files import write_atomically
 from gpuscan.model import read_or
 from gpuscan.recording import Recording, save
 from gpuscan.renderers.json_ import document
+from gpuscan.text import as_json
 from gpuscan.tickets.parts import failures
 from gpuscan.tickets.ticket import TicketInput, build_ticket, render_ticket
 
@@ -108,7 +109,7 @@ def _fill(
     if root is not None:
         files.append(keep("holders.json", json.dumps(held, indent=1) + "\n"))
         files.append(bug_report(draft, bug_report_s))
-    data = json.loads(json.dumps(document(report), default=str))
+    data = json.loads(as_json(document(report)))
     if failures(data):  # a swap may begin with a healthy part
         ticket = build_ticket(TicketInput(data, holders=held, files=files))
         files.append(keep(TICKET, render_ticket(ticket, "markdown")))
