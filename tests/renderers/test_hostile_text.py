@@ -52,7 +52,7 @@ MARKED = ("demo-broken", "h100-8x-ib")
 
 def opened(name: str) -> dict[str, Any]:
     file = name if name.startswith("demo") else str(RECORDINGS / f"{name}.json.gz")
-    return json.loads(json.dumps(dump(open_recording(file))))
+    return dict(json.loads(json.dumps(dump(open_recording(file)))))
 
 
 Place = tuple[str | int, ...]
