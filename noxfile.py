@@ -142,6 +142,15 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Judge inputs of all kinds that were changed at random; `-- --seed 7 --count 9`."""
+    session.install("-e", ".[test]")
+    session.run(
+        "python", "tests/support/fuzz.py", *session.posargs, env={"PYTHONPATH": "tests/support"}
+    )
+
+
+@nox.session
 def kernels(session: nox.Session) -> None:
     """Compile the burn-in kernels for every architecture and compare with those of the package; `--
     --write` replaces them.

@@ -132,7 +132,8 @@ def terminal_width() -> int:
     """Return the terminal's width in columns, 0 if standard output is not a terminal."""
     import shutil
 
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    terminal = sys.stdout is not None and sys.stdout.isatty()  # None: it was closed at start
+    return shutil.get_terminal_size().columns if terminal else 0
 
 
 def write(text: str, output: str, *, styled: bool = False) -> None:

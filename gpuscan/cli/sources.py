@@ -9,6 +9,7 @@ from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.importers.load import open_recording
+from gpuscan.live.deadline import bounded
 from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
 from gpuscan.recording import Recording
 from gpuscan.state.access import is_this_machine, load_history
@@ -125,9 +126,11 @@ def _scan_until_settled(
     scan = options.scan
     ends_s = time.monotonic() + options.history.settle_s
     while True:
+        began_s = scan.scanner.child.started_s if scan.scanner else time.monotonic()
         recording, signal = scan_machine(scan, _addresses(options.selection.gpus))
-        store = load(recording)
-        report = judge(recording, store)
+        with bounded(began_s, scan.limit_s()):
+            store = load(recording)
+            report = judge(recording, store)
         if signal or report.exit_code == 0 or time.monotonic() >= ends_s:
             break
         scan = scan._replace(scanner=None)

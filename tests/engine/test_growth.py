@@ -7,13 +7,14 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import growth
 import pytest
 from building import was_read
-from nodes_recordings import judged
+from nodes_recordings import base, judged
 
 from gpuscan import collectors
 from gpuscan.incidents import diagnose
@@ -24,7 +25,7 @@ from gpuscan.renderers import find
 
 SIZES = {"GPUs": (16, 32, 64), "lost GPUs": (16, 32, 64), "ports down": (70, 140, 280)}
 MOST = 2.9  # from one size to its double, where n log n gives 2.2 and the square 4
-NODE = growth.base("h100-8x-ib")
+NODE = base("h100-8x-ib")
 
 
 def lines_run(work: Callable[[], object]) -> int:
@@ -57,7 +58,7 @@ def test_judging_grows_no_faster_than_what_it_judges(kind: str) -> None:
     rest = lines_run(lambda: judge(NODE))  # of the node that everything is added to
     sizes = SIZES.get(kind, (100, 200, 400))
     recordings = [growth.KINDS[kind](size) for size in sizes]
-    steps = [lines_run(lambda one=one: judge(one)) - rest for one in recordings]
+    steps = [lines_run(partial(judge, one)) - rest for one in recordings]
     print(f"{kind}: {dict(zip(sizes, steps, strict=True))}")
     assert steps[2] <= MOST * max(steps[1], rest / 10), steps
 
@@ -67,7 +68,7 @@ def test_finding_incidents_grows_no_faster_than_the_log() -> None:
     for kind in (growth.cgroups, growth.distinct_xids, growth.resets):
         nodes = [kind(size) for size in (100, 200)]
         collectors.node(nodes[0])
-        steps = [lines_run(lambda one=one: collectors.node(one)) for one in nodes]
+        steps = [lines_run(partial(collectors.node, one)) for one in nodes]
         assert steps[1] <= MOST * steps[0], (kind, steps)
 
 
