@@ -270,6 +270,7 @@ class Held:
     expects: str
     link_downed: int
     asleep: bool
+    of_root: bool
 
 class Host:
     hostname: str
@@ -427,6 +428,8 @@ class Past:
     booted_s: float
     ports: tuple[PortSeen, ...]
     measured: tuple[Measured, ...]
+    present: tuple[Seen, ...]
+    unread_holds: tuple[str, ...]
 
 class Pcie:
     width: int

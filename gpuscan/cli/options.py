@@ -142,7 +142,7 @@ def _output(values: Values) -> "OutputOptions":
 
 def _history(values: Values, *, scans: bool) -> HistoryOptions:
     """An input is judged without history unless the user names a state folder."""
-    from gpuscan.state.place import state_dir
+    from gpuscan.state.place import node_state, state_dir
 
     named = values.get("state_dir") or ""
     forbidden = values.get("no_history", False)
@@ -154,4 +154,5 @@ def _history(values: Values, *, scans: bool) -> HistoryOptions:
         folder,
         values.get("tried", ()),
         read_duration("--settle", settle, "90s, 5m or 1h") if settle else 0.0,
+        node_state(named, values["root"]) if scans and not forbidden else "",
     )

@@ -54,17 +54,14 @@ def run(sources: Sequence[Source], options: Options) -> int:
         except GpuscanError as error:
             errors.append(str(error))
             continue
-        judgements.append(judgement)
-        if several:  # the next one may be of the same machine, and has this one in its history
-            _save(judgement, options)
+        # before the report, which tells what became of it; the next one may be of the same machine
+        judgements.append(_save(judgement, options))
     lost = [_record(judgement, plan, options) for judgement in judgements if options.record]
     try:
         reports = [judgement.report for judgement in judgements]
         code = output.write_reports(reports, options.output, many=several) if reports else 0
-    finally:  # a closed pipe must cost neither the hold nor the evidence
+    finally:  # a closed pipe must not cost the evidence
         for judgement in judgements:
-            if not several:
-                _save(judgement, options)
             _collect_evidence(judgement, plan, options)
     _complain_or_raise([*errors, *filter(None, lost)], judgements)
     signals = [judgement.signal for judgement in judgements if judgement.signal]
@@ -90,8 +87,9 @@ def _prepare(options: Options) -> judging.Plan:
     return plan
 
 
-def _save(judgement: Judgement, options: Options) -> None:
-    save_run(judgement.store, judgement.report, judgement.origin, options.history)
+def _save(judgement: Judgement, options: Options) -> Judgement:
+    report = save_run(judgement.store, judgement.report, judgement.origin, options.history)
+    return judgement._replace(report=report)
 
 
 def _record(judgement: Judgement, plan: judging.Plan, options: Options) -> str:

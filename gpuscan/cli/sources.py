@@ -8,11 +8,12 @@ from gpuscan.cli.options import Options
 from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
+from gpuscan.errors import GpuscanError
 from gpuscan.importers.load import open_recording
 from gpuscan.live.deadline import bounded
 from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
 from gpuscan.recording import Recording
-from gpuscan.state.access import is_this_machine, load_history
+from gpuscan.state.access import begin_run, forget_run, is_this_machine, load_history
 
 if TYPE_CHECKING:
     from gpuscan.live.logfile import LogFile
@@ -27,6 +28,8 @@ JudgeRecording = Callable[[Recording, "Store | None"], Report]
 def this_machine(plan: judging.Plan, options: Options) -> Judgement:
     """Scan this machine, and exercise its GPUs if the level asks for it."""
 
+    options = options._replace(history=begin_run(options.history))
+
     def load(recording: Recording) -> "Store | None":
         store = load_history(recording, options.history, own=True)
         if store is not None and store.wants_the_sel:
@@ -36,7 +39,11 @@ def this_machine(plan: judging.Plan, options: Options) -> Judgement:
     def judge(recording: Recording, _: "Store | None") -> Report:
         return judging.judge_recording(recording, "", plan)
 
-    return _scan_until_settled(plan, options, load, judge)
+    try:
+        return _scan_until_settled(plan, options, load, judge)
+    except GpuscanError:
+        forget_run(options.history)
+        raise
 
 
 def recording_file(file: str) -> Source:
@@ -80,15 +87,21 @@ def swap_verification(swap: "SwapOptions") -> Source:
     from gpuscan.swap import session
 
     def judge(plan: judging.Plan, options: Options) -> Judgement:
+        history = begin_run(options.history)
+
         def load(recording: Recording) -> "Store | None":
-            return load_history(recording, options.history, own=True, hold=False)
+            return load_history(recording, history, own=True, hold=False)
 
         def prove(recording: Recording, store: "Store | None") -> Report:
             return session.prove(session.need_store(store), recording, plan, swap)
 
-        judgement = _scan_until_settled(plan, options, load, prove)
-        store = session.need_store(judgement.store)
-        report = session.release(store, judgement.report, judgement.recording, plan)
+        try:
+            judgement = _scan_until_settled(plan, options, load, prove)
+            store = session.need_store(judgement.store)
+            report = session.release(store, judgement.report, judgement.recording, plan)
+        except GpuscanError:
+            forget_run(history)
+            raise
         return judgement._replace(report=report)
 
     return judge

@@ -107,10 +107,14 @@ def status(
 ) -> int:
     """Print the last verdict and the hold, without scanning."""
     from gpuscan.cli.output import write
+    from gpuscan.errors import UsageError, complain
 
     max_age_s = read_duration("--max-age", max_age, "15m, 24h or 7d")
     answer = stored.answer(state_dir or "", root, max_age_s, profile, on_incomplete == "pass")
-    write(stored.render(answer, format_), "")
+    try:
+        write(stored.render(answer, format_), "")
+    except UsageError as error:  # a prolog goes by the exit code, which is known all the same
+        complain(f"gpuscan: {error}")
     return stored.exit_code(answer, exit_style)
 
 

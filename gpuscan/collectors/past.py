@@ -25,8 +25,14 @@ KEYS = {
     "ports": "history:ports",
     "measured": "history:measured",
     "present": "history:present",
+    "unread_holds": "history:hold.unread",
 }
-LATER = ("ports", "measured", "present")  # lists that no recording made before they existed has
+LATER = (
+    "ports",
+    "measured",
+    "present",
+    "unread_holds",
+)  # lists that no recording made before they existed has
 SCOPE = "history:*"
 SEL = "run:ipmitool -c sel elist"  # slow: asked for only where the past makes it matter
 POWER_WORDS = ("power off", "power cycle", "ac lost", "initiated by power up", "power-off")
@@ -39,6 +45,7 @@ LISTS: Mapping[str, Any] = {
     "ports": PortSeen,
     "measured": Measured,
     "present": Seen,
+    "unread_holds": str,
 }
 
 
@@ -76,9 +83,11 @@ def works(recording: Recording) -> tuple[Tried, ...]:
 
 
 def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
-    """Parse a list of objects into records; other keys or types are refused."""
+    """Parse a list of objects into records (or of texts); other keys or types are refused."""
     if not isinstance(value, list):
         raise ValueError(value)
+    if kind is str:
+        return tuple(str(text) for text in value)
     rows = tuple(kind(**row) for row in value)
     for row in rows:
         for name, kind_of in kind.__annotations__.items():

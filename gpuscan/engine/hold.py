@@ -25,7 +25,7 @@ from gpuscan.engine.lifting import (
     watch,
 )
 from gpuscan.engine.reported import parts_of
-from gpuscan.model import Held, Node, is_unread, read_or
+from gpuscan.model import Held, Node, Unread, is_unread, read_or
 from gpuscan.model.outcome import (
     ACTIONS,
     FAILED,
@@ -95,7 +95,7 @@ def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
         return ()
     optional = case.profile.optional
     conclusion = conclude(results, circumstances=case.circumstances, optional=optional)
-    if not proves_health(conclusion, case.run):
+    if past.unread_holds or not proves_health(conclusion, case.run):
         return tuple(watch(one, case.node) for one in past.held)
     return after_pass(past.held, Proof(case.node, results, case.run, case.profile))
 
@@ -137,17 +137,26 @@ def results_of(
     held: Sequence[Held], results: tuple[Result, ...], node: Node, run: RunInfo
 ) -> tuple[Result, ...]:
     """Return a standing hold as results, one a part; none if the run found as bad or worse."""
-    if is_unread(node.past) and node.past.kind not in HARMLESS:
-        return (
-            Result(
-                CHECK,
-                NODE,
-                Status.UNKNOWN,
-                TITLE,
-                node.past.text,
-                unread=(("past", node.past),),
-            ),
-        )
+    return (*_unread_of(node), *_failures_of(held, results, node, run))
+
+
+def _unread_of(node: Node) -> tuple[Result, ...]:
+    """Return what is not known of the hold as one result: the node may be held."""
+    past = node.past
+    if is_unread(past):
+        lacks = [] if past.kind in HARMLESS else [past]
+    else:
+        lacks = [Unread("history:hold.unread", "garbled", text) for text in past.unread_holds]
+    if not lacks:
+        return ()
+    text = "; ".join(lack.text for lack in lacks)
+    unread = tuple(("past", lack) for lack in lacks)
+    return (Result(CHECK, NODE, Status.UNKNOWN, TITLE, text, unread=unread),)
+
+
+def _failures_of(
+    held: Sequence[Held], results: tuple[Result, ...], node: Node, run: RunInfo
+) -> tuple[Result, ...]:
     own = max(
         (ACTIONS[f.action].exit_code for r in results for f in r.findings if _fails(r, f)),
         default=0,
@@ -206,7 +215,8 @@ def _message(held: Held, *, missing: bool) -> str:
     serial = f", serial {held.serial}" if held.serial else ""
     since = format_moment(held.since_s)
     gone = "; it is not in the node now" if missing else ""
-    return f"held since {since} ({held.check}{serial}): {held.message}{gone}; {lifted_by(held)}"
+    by = " by root" if held.of_root else ""
+    return f"held{by} since {since} ({held.check}{serial}): {held.message}{gone}; {lifted_by(held)}"
 
 
 def asleep_notes(held: Iterable[Held]) -> tuple[str, ...]:

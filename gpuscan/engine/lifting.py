@@ -102,7 +102,7 @@ def lifts(held: Held, proof: Proof) -> bool:
     after a proof of work. Replace: another serial number is in the slot.
     """
     found = find_part(held, proof.node)
-    if held.code < FAILED or found.place is Place.ABSENT:
+    if held.of_root or held.code < FAILED or found.place is Place.ABSENT:
         return False  # what could not be read was held: only a person can say
     if held.code >= REPLACE and found.place is Place.REPLACED:
         return True
@@ -274,6 +274,8 @@ def lifted_by(held: Held) -> str:
     >>> lifted_by(one)
     'a passing run of full scope at level quick or above lifts it, or gpuscan clear --reason'
     """
+    if held.of_root:
+        return "only root lifts it: gpuscan explain hold, as root, says how"
     return f"{_proof_of(held)}, or gpuscan clear --reason"
 
 

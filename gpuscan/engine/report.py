@@ -14,7 +14,8 @@ from gpuscan.model.report_rows import BlindSpot, ChangeRow, Measurement, ReportP
 
 
 class ReportFields(NamedTuple):
-    """What a report is made of; *held* is the hold that stands after it.
+    """What a report is made of; *held* is the hold that stands after it, *hold_told* the sentence
+    on it once it is stored.
 
     *optional* and *circumstances* are for the conclusion: see `conclude`.
     """
@@ -32,6 +33,7 @@ class ReportFields(NamedTuple):
     changes: tuple[ChangeRow, ...] = ()
     optional: frozenset[str] = frozenset()
     circumstances: frozenset[Circumstance] = frozenset()
+    hold_told: str = ""
 
 
 class Report(ReportFields):

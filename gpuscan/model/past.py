@@ -65,7 +65,8 @@ class Held(NamedTuple):
     *code* is its exit code; *since_s* and *seen_s* are when it was first and last found (Unix
     time), *boot_id* the boot of the latter; *slot* and *serial* name the part, empty if unknown.
     *expects* are the profile's values that it missed, as JSON; *link_downed* is a port's count,
-    -1 where there is none. *asleep*: the part is gone, and nothing lacks without it.
+    -1 where there is none. *asleep*: the part is gone, and nothing lacks without it. *of_root*:
+    root holds the node, and this run is another user's.
     """
 
     code: int
@@ -84,6 +85,7 @@ class Held(NamedTuple):
     expects: str = "{}"
     link_downed: int = -1
     asleep: bool = False
+    of_root: bool = False
 
 
 class PortSeen(NamedTuple):
@@ -114,7 +116,7 @@ class Past(NamedTuple):
 
     *parts* are all that gave a serial number, ever; *present* those of the newest passing run of
     the whole node (a serial number is empty where the part gave none), none where a swap was proven
-    or a hold cleared since.
+    or a hold cleared since. *unread_holds* says what of the stored hold is not known.
     """
 
     at_s: float
@@ -128,3 +130,4 @@ class Past(NamedTuple):
     ports: tuple[PortSeen, ...] = ()
     measured: tuple[Measured, ...] = ()
     present: tuple[Seen, ...] = ()
+    unread_holds: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
 
 
 def _one_line(report: Report, *, named: bool) -> Line:
-    text = headline(report)
+    text = headline(report) + ("; held" if report.hold_told else "")
     if named:
         return Line(f"{report.run.recording}: {text}")
     return Line(text, VERDICT_STYLES.get(report.verdict, FAILED_STYLE), len(text))
@@ -192,6 +192,8 @@ def _held(report: Report) -> Iterator[Line]:
             by_proof.setdefault(lifted_by(one), {})[f"{subject} ({one.check})"] = None
     for proof, names in by_proof.items():
         yield indented(f"{', '.join(names)}: {proof}", "Held:    ")
+    if report.hold_told:
+        yield indented(report.hold_told)
 
 
 def _identity(target: Target) -> str:

@@ -6,21 +6,23 @@ All SQL of gpuscan is in this module. SQLite's write-ahead log keeps the archive
 import json
 import os
 import sqlite3
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from gpuscan.state.place import StateError, set_aside
+from gpuscan.state.place import PRIVATE, StateError, create, set_aside
+from gpuscan.state.pruning import prune, shrink
+from gpuscan.state.sanity import sane_rows
 
 FILE = "history.sqlite"
 VERSION = 1
 BUSY_S = 5.0
 DAY_S = 86400.0
-KEEP_DAYS = 400.0  # a year of faults, and some weeks to ask for it
-KEEP_PASSED_DAYS = 90.0
 BACK_DAYS = 90.0  # how far a run looks back for faults that may have returned
 MOST_FAULTS = 500
+MOST_BYTES = 256 << 20  # some eight thousand runs
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -59,21 +61,32 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 
-class Archive:
-    """One open archive; every method raises StateError for what the disk or the file does."""
+class DamagedArchive(StateError):
+    """The file is no whole database any more."""
 
-    def __init__(self, folder: str, *, write: bool) -> None:
+
+class Archive:
+    """One open archive; every method raises StateError for what the disk or the file does.
+
+    Rows that make no sense are left out, and counted in *nonsense*. Its size is bounded by
+    *most_bytes* (of the pages in use).
+    """
+
+    def __init__(self, folder: str, *, write: bool, most_bytes: int = MOST_BYTES) -> None:
         self.path = os.path.join(folder, FILE)
-        self.set_aside = ""
-        if not write and not os.path.exists(self.path):
+        self.set_aside, self.nonsense, self.most_bytes = "", 0, most_bytes
+        if not write and not os.path.lexists(self.path):
             raise StateError(f"{self.path}: no archive yet: gpuscan run creates one")
+        _only_ours(self.path, write=write)
         try:
             self.db = self._open(write)
         except sqlite3.DatabaseError as error:
             if not write or not _is_damage(error):
                 raise StateError(f"{self.path}: {error}") from None
             self._set_aside_damaged()
+            _only_ours(self.path, write=True)
             self.db = self._guarded(lambda: self._open(write))
+        self._inode = _inode(self.path)
 
     def _open(self, write: bool) -> sqlite3.Connection:
         uri = f"file:{_quote(self.path)}?mode={'rwc' if write else 'ro'}"
@@ -86,7 +99,9 @@ class Archive:
                 " update gpuscan"
             )
         db.row_factory = sqlite3.Row
+        db.text_factory = _decode
         if write:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA foreign_keys = ON")
@@ -95,6 +110,17 @@ class Archive:
                     f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"
                 )
         return db
+
+    def renew(self) -> None:
+        """Set a damaged file aside and begin a new one, under the lock; raises StateError.
+
+        Not where another run has done so meanwhile.
+        """
+        self.db.close()
+        if self._inode == _inode(self.path):
+            self._set_aside_damaged()
+            _only_ours(self.path, write=True)
+        self.db = self._guarded(lambda: self._open(write=True))
 
     def _set_aside_damaged(self) -> None:
         """Rename the damaged file; its write-ahead log would damage the new one."""
@@ -106,12 +132,17 @@ class Archive:
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
             return work()
-        except sqlite3.Error as error:
+        except sqlite3.DatabaseError as error:
+            kind = DamagedArchive if _is_damage(error) else StateError
+            raise kind(f"{self.path}: {error}") from None
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError) as error:
             raise StateError(f"{self.path}: {error}") from None
 
     def _query(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
         rows = self._guarded(lambda: self.db.execute(query, values).fetchall())
-        return [dict(row) for row in rows]
+        sane = sane_rows(rows)
+        self.nonsense += len(rows) - len(sane)
+        return sane
 
     def _unpack(self, blob: bytes | None) -> Any:
         """Return a stored report, None where none was kept."""
@@ -133,7 +164,9 @@ class Archive:
                 self._add_run(machine, run, report)
                 for part in parts:
                     self._add_part(machine, part, run["at"])
-                self._prune(run["at"])
+                prune(self.db, self.most_bytes)
+            with suppress(sqlite3.Error):  # the run is stored; a full disk cannot be tidied
+                shrink(self.db, self.most_bytes)
 
         self._guarded(work)
 
@@ -171,12 +204,6 @@ class Archive:
             (machine, *(part[name] for name in columns), at, at),
         )
 
-    def _prune(self, now: float) -> None:
-        self.db.execute("DELETE FROM runs WHERE at < ?", (now - KEEP_DAYS * DAY_S,))
-        self.db.execute(
-            "DELETE FROM runs WHERE exit_code = 0 AND at < ?", (now - KEEP_PASSED_DAYS * DAY_S,)
-        )
-
     def note(self, machine: str, at: float, kind: str, text: str, data: Any = None) -> None:
         """Add an event: work that was tried, a hold set or lifted, a swap begun or ended."""
         values = (machine, at, kind, text, json.dumps(data))
@@ -203,10 +230,15 @@ class Archive:
         )
 
     def reports(self, since_s: float) -> Iterator[Row]:
-        """Yield {uuid, machine, report} of each run from *since_s* on, oldest first."""
+        """Yield {uuid, machine, report} of each run from *since_s* on, oldest first; without those
+        whose report is damaged.
+        """
         query = "SELECT uuid, machine, report FROM runs WHERE at >= ? ORDER BY at"
         for row in self._query(query, (since_s,)):
-            yield {**row, "report": self._unpack(row["report"])}
+            try:
+                yield {**row, "report": self._unpack(row["report"])}
+            except StateError:
+                self.nonsense += 1
 
     def newest_failing(self, least_code: int) -> Row | None:
         """Return {machine, at, report} of the newest run that ended with *least_code* or above."""
@@ -228,9 +260,8 @@ class Archive:
             " AND events.at > runs.at AND events.at < ?) ORDER BY at DESC LIMIT 1",
             (machine, until_s, until_s),
         )
-        if not rows:
-            return None
-        return {"at": rows[0]["at"], "parts": self._unpack(rows[0]["report"])["parts"]}
+        report = self._unpack(rows[0]["report"]) if rows else None
+        return {"at": rows[0]["at"], "parts": report["parts"]} if report else None
 
     def count_runs(self, machine: str, until_s: float) -> int:
         """Return how many runs of a machine are older than *until_s*."""
@@ -309,13 +340,15 @@ class Archive:
         return list(ports.values())
 
     def events(self, machine: str, kind: str = "") -> list[Row]:
-        """Return a machine's events, oldest first; all kinds unless one is named."""
+        """Return a machine's events in the order in which they were stored, whatever the clock
+        said; all kinds unless one is named. *data* is None where it makes no sense.
+        """
         rows = self._query(
             "SELECT at, kind, text, data FROM events"
-            " WHERE machine = ? AND (kind = ? OR ? = '') ORDER BY at, id",
+            " WHERE machine = ? AND (kind = ? OR ? = '') ORDER BY id",
             (machine, kind, kind),
         )
-        return [{**row, "data": json.loads(row["data"])} for row in rows]
+        return [{**row, "data": _parsed(row["data"])} for row in rows]
 
     def all_parts(self, since_s: float) -> list[Row]:
         """Return every column of the parts of all machines that were seen since."""
@@ -325,6 +358,11 @@ class Archive:
         """Return every column of the events of all machines since."""
         return self._query("SELECT * FROM events WHERE at >= ?", (since_s,))
 
+    def footprint(self) -> Row:
+        """Return {bytes, runs, since_s}: what the archive takes, and from when it has runs."""
+        (row,) = self._query("SELECT count(*) AS runs, coalesce(min(at), 0.0) AS since_s FROM runs")
+        return {"bytes": sum(_size(self.path + suffix) for suffix in ("", "-wal")), **row}
+
     def close(self) -> None:
         """Close the file."""
         self.db.close()
@@ -333,6 +371,52 @@ class Archive:
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     """Return whether the file is not a database any more: a full disk or a lock is no damage."""
     return not isinstance(error, sqlite3.OperationalError) or "malformed" in str(error)
+
+
+def _only_ours(path: str, *, write: bool) -> None:
+    """See that the archive is a regular file, for nobody else to read; raises StateError.
+
+    It is created here, as SQLite would let the umask say who may read it.
+    """
+    try:
+        if write and not os.path.lexists(path):
+            with suppress(FileExistsError):
+                os.close(create(path))
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise StateError(f"{path}: is not a regular file")
+        for each in (path, f"{path}-wal", f"{path}-shm") if write else ():
+            with suppress(FileNotFoundError):
+                if os.lstat(each).st_mode & 0o077:
+                    os.chmod(each, PRIVATE, follow_symlinks=False)
+    except (OSError, NotImplementedError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StateError(f"{path}: {why}") from None
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _quote(path: str) -> str:

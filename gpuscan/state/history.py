@@ -10,12 +10,14 @@ from gpuscan.durations import parse_moment
 from gpuscan.engine.case import HOLD_ALIASES
 from gpuscan.engine.judging import all_checks
 from gpuscan.engine.suite import aliases
+from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.subject import parse_subject
 from gpuscan.state.archive import Archive
 from gpuscan.state.place import state_dir
 from gpuscan.text import printable
 
 Row = dict[str, Any]
+HEAD = "time (UTC)        host  code verdict  profile  level  finding"
 
 
 def open_archive(folder: str) -> Archive:
@@ -30,7 +32,10 @@ def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
     check that was renamed has its current id, and answers to its old ones as well.
     """
     stored = open_archive(folder).runs(parse_moment("--since", since))
-    renamed = aliases(all_checks()) | HOLD_ALIASES
+    checks = all_checks()
+    renamed = aliases(checks) | HOLD_ALIASES
+    if check:
+        _refuse_unknown(check, [each.id for each in checks], renamed, stored)
     runs = []
     for run in stored:
         findings = [
@@ -41,6 +46,18 @@ def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
         if findings or not (part or check):
             runs.append({**run, "findings": findings})
     return runs
+
+
+def _refuse_unknown(
+    check: str, ids: list[str], renamed: Mapping[str, str], stored: list[Row]
+) -> None:
+    """Raise UsageError for a selector that fits no check, neither of today's nor a stored one."""
+    found = {row["check_id"] for run in stored for row in run["findings"]}
+    known = {*ids, *renamed, *found}
+    areas = {each.split(".")[0] for each in known}
+    if check not in areas and not any(fnmatchcase(each, check) for each in known):
+        hint = near_misses(check, sorted({*ids, *areas}), "checks")
+        raise UsageError(f"--check {check}: no such check or area; {hint}")
 
 
 def _matches(finding: Row, part: str, check: str, renamed: Mapping[str, str]) -> bool:
@@ -65,15 +82,27 @@ def render_runs(folder: str, since: str, part: str, check: str, format_: str) ->
     for run in runs:
         at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run["at"]))
         verdict = f"{run['exit_code']:>2} {run['verdict']}"
-        lines.append(
-            f"{at}  {run['hostname'] or '-'}  {verdict}  {run['profile']}  {run['headline']}"
-        )
+        headline = run["headline"].removeprefix(f"{run['verdict']} ({run['exit_code']})")
+        told = headline.removeprefix(": ").removeprefix("; ")
+        scope = run["level"] if run["full"] else f"{run['level']}, not whole"
+        row = (at, run["hostname"] or "-", verdict, run["profile"], scope, told)
+        lines.append("  ".join(row).rstrip())
         if part or check:
             lines += [
                 f"{'':18}{row['severity']}  {row['subject']}  {row['check_id']}: {row['message']}"
                 for row in run["findings"]
             ]
-    return "".join(f"{printable(line)}\n" for line in lines) or "no stored run matches\n"
+    if not lines:
+        return "no stored run matches\n"
+    table = [HEAD, *lines, _footprint(folder)]
+    return "".join(f"{printable(line)}\n" for line in table)
+
+
+def _footprint(folder: str) -> str:
+    archive = open_archive(folder)
+    taken = archive.footprint()
+    archive.close()
+    return f"{taken['runs']} runs are stored, {taken['bytes'] / (1 << 20):.1f} MiB"
 
 
 def export_lines(folder: str, since: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from gpuscan.model.identity import real
 from gpuscan.recording import Recording
 from gpuscan.renderers.headline import headline
 from gpuscan.state import last
+from gpuscan.state.holds import stored
 
 
 class Whose(NamedTuple):
@@ -70,6 +71,7 @@ def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -
     """Return last.json."""
     run = report.run
     limits = list(run.limited_to)
+    whole, awake = summary(held), [one for one in held if not one.asleep]
     return {
         "format": last.FORMAT,
         "schema_version": last.SCHEMA_VERSION,
@@ -85,8 +87,8 @@ def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -
         "profile": run.profile.name,
         "level": run.level,
         "scope": {"full": not limits, "limits": limits},
-        "hold": summary(held),
-        "asleep": [one._asdict() for one in held if one.asleep],
+        "hold": None if whole is None else {**whole, "reasons": stored(awake)},
+        "asleep": stored(one for one in held if one.asleep),
         "swap": swap,
     }
 

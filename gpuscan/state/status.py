@@ -4,11 +4,12 @@ import json
 import os
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuscan.durations import UNITS_S, format_moment, parse_duration
-from gpuscan.state import last
-from gpuscan.state.place import StateError, state_dir
+from gpuscan.errors import complain, mute
+from gpuscan.state import begun, last
+from gpuscan.state.place import StateError, node_state, refuse_shared, state_dir
 from gpuscan.state.whoami import this_machine
 
 # the command's options; cli/state.py declares the same ones to typer
@@ -58,9 +59,25 @@ def print_status(arguments: list[str]) -> int | None:
     found = answer(
         options["--state-dir"], options["--root"], max_age_s, options["--profile"], lenient
     )
-    sys.stdout.write(render(found, options["--format"]))
-    sys.stdout.flush()
+    _say(render(found, options["--format"]))
     return exit_code(found, options["--exit-style"])
+
+
+def _say(text: str) -> None:
+    """Print the answer. An output that is full or closed does not change it: the exit code is what
+    a prolog goes by.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        mute()
+        why = getattr(error, "strerror", "") or "it is closed"
+        complain(f"gpuscan: standard output cannot be written: {why}")
 
 
 def parse_options(arguments: list[str]) -> dict[str, str] | None:
@@ -86,39 +103,153 @@ def answer(folder: str, root: str, max_age_s: float, profile: str, lenient: bool
     """Return what is known of this node: verdict, exit code, reason, hold, swap, last run.
 
     *lenient* turns an incomplete answer into a pass, but never where there may be a hold or a swap.
+    What root keeps counts for every user, beside the user's own runs.
     """
-    folder = state_dir(folder)
-    here = this_machine(root)
+    asked = Asked(this_machine(root), max_age_s, profile, lenient)
+    own, _ = _answer_from(state_dir(folder), asked)
+    node = node_state(folder, root)
+    if not node or not _is_kept(node):
+        return own
+    roots, firm = _answer_from(node, asked)
+    if max(own["exit_code"], roots["exit_code"]) >= FAILED:
+        return max(roots, own, key=lambda each: int(each["exit_code"]))
+    return roots if firm or roots["exit_code"] == PASS or not own["usable"] else own
+
+
+class Asked(NamedTuple):
+    """What `status` is asked of which machine."""
+
+    here: dict[str, str]
+    max_age_s: float
+    profile: str
+    lenient: bool
+
+
+def _is_kept(folder: str) -> bool:
+    paths = (last.path_in(folder), last.public_path(folder))
+    return any(os.path.lexists(path) for path in paths) or bool(begun.find(folder))
+
+
+def _answer_from(folder: str, asked: Asked) -> tuple[Answer, bool]:
+    """Return what one folder answers, and whether it stands whatever another folder says: where
+    there is a hold or a swap, or may be.
+    """
+    notes = begun.find(folder)
+    held = [reason for note in notes for reason in _reasons_of(note)]
     try:
-        found = last.read(last.path_in(folder))
+        found = _read(folder, asked.here)
     except StateError as error:
-        return _answer(INCOMPLETE, "incomplete", str(error))
+        return _failed_or(held, _answer(INCOMPLETE, "incomplete", str(error))), True
     if found is None:
-        if lenient and not os.path.exists(os.path.join(folder, "history.sqlite")):
-            return _answer(PASS, "pass", "not scanned yet; allowed by --on-incomplete pass")
-        return _answer(INCOMPLETE, "incomplete", "not scanned yet; run gpuscan run")
-    same_boot = bool(here["boot_id"]) and found["boot_id"] == here["boot_id"]
-    if not same_boot and not last.same_machine(found["machine"], here):
-        return _answer(
-            INCOMPLETE, "incomplete", "the saved verdict is of another machine; run gpuscan run"
-        )
-    if found["hold"]:
+        return _failed_or(held, _unscanned(folder, notes, asked)), bool(notes)
+    same_boot = bool(asked.here["boot_id"]) and found["boot_id"] == asked.here["boot_id"]
+    if not same_boot and not last.same_machine(found["machine"], asked.here):
+        other = "the saved verdict is of another machine; run gpuscan run"
+        return _answer(INCOMPLETE, "incomplete", other), False
+    if found["hold"] or held:
+        found = {**found, "hold": _joined(found["hold"], held)}
         hold = found["hold"]
-        return _answer(hold["code"], hold["verdict"], _hold_reason(hold), found)
-    doubt = _doubt(found, same_boot, max_age_s, profile)
+        return _answer(hold["code"], hold["verdict"], _hold_reason(hold), found), True
+    lost = _lost(found, notes)
+    if lost:
+        return _answer(INCOMPLETE, "incomplete", lost, found), True
+    doubt = _doubt(found, same_boot, asked.max_age_s, asked.profile)
     if not doubt:
-        return _answer(found["exit_code"], found["verdict"], found.get("headline", ""), found)
-    if lenient and not found["swap"]:
-        return _answer(PASS, "pass", f"{doubt}; allowed by --on-incomplete pass", found)
+        return _answer(found["exit_code"], found["verdict"], _headline(found), found), False
+    if asked.lenient and not found["swap"]:
+        told = f"{doubt}; allowed by --on-incomplete pass"
+        return _answer(PASS, "pass", told, found), False
     command = "swap verify" if found["swap"] else "run"
-    return _answer(INCOMPLETE, "incomplete", f"{doubt}; run gpuscan {command}", found)
+    told = f"{doubt}; run gpuscan {command}"
+    return _answer(INCOMPLETE, "incomplete", told, found), bool(found["swap"])
+
+
+def _read(folder: str, here: dict[str, str]) -> dict[str, Any] | None:
+    """Return last.json, or what everybody may know of it where this user may not read it."""
+    path = last.path_in(folder)
+    if os.access(path, os.R_OK):
+        return _distrusted(last.read(path), folder)
+    found = last.read_public(folder, here)
+    if found is None and os.path.lexists(path):
+        return last.read(path)  # says why it cannot be read
+    return found
+
+
+def _distrusted(found: dict[str, Any] | None, folder: str) -> dict[str, Any] | None:
+    """Return what was found with the doubt that others may write the folder: a hold stands."""
+    try:
+        refuse_shared(folder)
+    except StateError as error:
+        return {**found, "nonsense": str(error)} if found else found
+    return found
+
+
+def _reasons_of(note: begun.Note) -> list[dict[str, Any]]:
+    """Return what a run holds that is not in last.json yet; where only its exit code is known, as
+    one reason without a part.
+    """
+    if not note.code:
+        return []
+    entries = [each for each in begun.read(note) or () if last.is_reason(each)]
+    verdict = last.VERDICTS.get(note.code)
+    if entries or verdict is None:
+        return entries
+    return [{"code": note.code, "since_s": note.at_s, "message": "what it held is not known"}]
+
+
+def _joined(hold: dict[str, Any] | None, more: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a hold with the reasons of runs that could not store theirs."""
+    if hold is not None and not more:
+        return hold
+    reasons = [*(hold["reasons"] if hold else ()), *more]
+    code = max(reason["code"] for reason in reasons)
+    since_s = min(reason["since_s"] for reason in reasons)
+    return {"code": code, "verdict": last.VERDICTS[code], "since": since_s, "reasons": reasons}
+
+
+def _failed_or(held: list[dict[str, Any]], otherwise: Answer) -> Answer:
+    if not held:
+        return otherwise
+    hold = _joined(None, held)
+    whole = _answer(hold["code"], hold["verdict"], _hold_reason(hold))
+    return {**whole, "hold": hold}
+
+
+def _unscanned(folder: str, notes: list[begun.Note], asked: Asked) -> Answer:
+    lost = _lost(None, notes)
+    if lost:
+        return _answer(INCOMPLETE, "incomplete", lost)
+    if asked.lenient and not os.path.exists(os.path.join(folder, "history.sqlite")):
+        return _answer(PASS, "pass", "not scanned yet; allowed by --on-incomplete pass")
+    return _answer(INCOMPLETE, "incomplete", "not scanned yet; run gpuscan run")
+
+
+def _lost(found: dict[str, Any] | None, notes: list[begun.Note]) -> str:
+    """Return why a hold may have been lost, empty where none can be."""
+    if found is not None and found["unread"]:
+        return "an entry of the stored hold makes no sense; see gpuscan explain hold"
+    if found is not None and found["nonsense"]:
+        return f"last.json: {found['nonsense']}; run gpuscan run"
+    ended = [note for note in notes if not note.alive]
+    if not ended:
+        return ""
+    newest_s = max(note.at_s for note in ended)
+    at = f" at {format_moment(newest_s)}" if last.is_time(newest_s) else ""
+    return f"a run began{at} and was not stored; run gpuscan run"
+
+
+def _headline(found: dict[str, Any]) -> str:
+    """Return the stored headline without the verdict, which the answer begins with."""
+    verdict = f"{found['verdict']} ({found['exit_code']})"
+    return str(found.get("headline", "")).removeprefix(verdict).removeprefix(": ")
 
 
 def _doubt(found: dict[str, Any], same_boot: bool, max_age_s: float, profile: str) -> str:
     """Return why the last run does not speak for the node as it is now, empty if it does."""
     age_s = time.time() - found["at"]
     if found["swap"]:
-        return f"swap {found['swap'].get('ticket', '?')} is not verified yet"
+        ticket = found["swap"].get("ticket")
+        return f"{f'swap {ticket}' if ticket else 'a swap'} is not verified yet"
     if not same_boot:
         return "rebooted since the last run"
     if age_s < -CLOCK_SKEW_S:
@@ -148,13 +279,15 @@ def _age(age_s: float) -> str:
 
 
 def _hold_reason(hold: dict[str, Any]) -> str:
+    """Return what to do with which part first: a prolog's message is cut."""
     reasons = hold["reasons"]
     worst: dict[str, Any] = max(reasons, key=lambda reason: reason.get("code", 0), default={})
     more = f" (+{len(reasons) - 1})" if len(reasons) > 1 else ""
     subject = worst.get("subject", "node").replace(":", " ", 1)
     date = time.strftime("%Y-%m-%d", time.gmtime(hold["since"]))
-    check, action = worst.get("check", "?"), worst.get("action", "?")
-    return f"hold since {date}: {subject} {check} -> {action}{more}"
+    found = f": {worst['check']}" if worst.get("check") else ""
+    action = worst.get("action") or "investigate"
+    return f"{action} {subject}{found}{more}, held since {date}"
 
 
 def _answer(code: int, verdict: str, reason: str, found: dict[str, Any] | None = None) -> Answer:
@@ -201,7 +334,7 @@ def _details(found: Answer) -> list[str]:
         lines.append(f"  {_one_line(text)}")
     if hold:
         lines.append("  gpuscan explain hold shows what lifts it")
-    if run:
+    if run and run["at"]:
         at = format_moment(run["at"])
         lines.append(f"  last run {at}, profile {run['profile']}, level {run['level']}")
     return lines

@@ -10,18 +10,24 @@ from gpuscan.engine import hold
 from gpuscan.engine.case import rename_held
 from gpuscan.engine.lifting import Proof, proves_health
 from gpuscan.engine.report import Report
-from gpuscan.errors import GpuscanError
-from gpuscan.model import Held, Node, Unread
+from gpuscan.model import Held, Node
 from gpuscan.model.outcome import Action
 from gpuscan.profile import Profile
-from gpuscan.recording import Reading, Recording, save
+from gpuscan.recording import Reading, Recording
 from gpuscan.renderers.json_ import document
-from gpuscan.state import last
-from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
-from gpuscan.state.place import StateError, locked, replace, set_aside
-from gpuscan.state.rows import Whose, document_of, fingerprint, identify, parts_of, row_of
-
-KEEP_BOOTS = 3  # recordings of earlier boots
+from gpuscan.state import begun, holds, last
+from gpuscan.state.archive import Archive, DamagedArchive
+from gpuscan.state.kept import keep_recording, recordings_in
+from gpuscan.state.place import (
+    PRIVATE_FOLDER,
+    StateError,
+    locked,
+    make_folder,
+    refuse_shared,
+    set_aside,
+)
+from gpuscan.state.remembered import LISTS, NOTHING, declare, remember
+from gpuscan.state.rows import Whose, document_of, fingerprint, parts_of, row_of
 
 
 def proves(report: Report) -> bool:
@@ -32,10 +38,23 @@ def proves(report: Report) -> bool:
 class Store:
     """The state of one machine in one folder. Whatever keeps it from being read or written is a
     trouble: it is reported, and the run goes on.
+
+    *note* is the one of a run that scans this machine; *node* the folder in which root keeps the
+    node's hold, where that counts besides.
     """
 
-    def __init__(self, folder: str, owner: Whose, *, own: bool = True) -> None:
-        self.folder, self.owner = folder, owner
+    def __init__(
+        self,
+        folder: str,
+        owner: Whose,
+        *,
+        own: bool = True,
+        note: begun.Note | None = None,
+        live: bool = False,
+        node: str = "",
+        most_bytes: int = 0,
+    ) -> None:
+        self.folder, self.owner, self.note, self.live, self.node = folder, owner, note, live, node
         other = (
             ""
             if own
@@ -43,13 +62,14 @@ class Store:
         )
         self.last = last.path_in(folder, other)
         self.troubles: list[str] = []
+        self.is_stored = False
+        self.wants_the_sel = False
+        self._own, self._most_bytes = own, most_bytes
         self._archive: Archive | None = None
-        self._held: list[Held] = []  # as read before the judgement
+        self._before = holds.StoredHold()  # as read before the judgement
         self._fingerprint = ""
         self._recording: Recording | None = None
         self._swap_done = False
-        self.wants_the_sel = False
-        self._damaged = False
 
     # Before the judgement.
 
@@ -66,11 +86,10 @@ class Store:
         self.wants_the_sel = any(
             fault["action"] == Action.POWER_CYCLE.value for fault in rows["faults"]
         )
-        rows["tried"] += [_declared(work, now_s, rows["runs_at"]) for work in tried]
-        for name in NOTHING:
+        rows["tried"] += [declare(work, now_s, rows["runs_at"]) for work in tried]
+        for name in ("runs", *LISTS):
             recording.add(Reading(past.KEYS[name], rows[name], None, now_s))
-        held = self._hold_reading(now_s)
-        recording.add(held if hold or held.error is not None else held._replace(value=[]))
+        self._add_hold(recording, hold=hold)
         if past.SCOPE not in recording.scope:
             recording.scope += (past.SCOPE,)
 
@@ -81,22 +100,26 @@ class Store:
         if isinstance(rows, list) and not any(
             row["work"] == work and row["at_s"] == now_s for row in rows
         ):
-            runs_at = self._past()["runs_at"]
-            rows = [*rows, _declared(work, now_s, runs_at)]
+            rows = [*rows, declare(work, now_s, self._past()["runs_at"])]
             recording.add(Reading(past.KEYS["tried"], rows, None, now_s))
 
     def _open(self) -> None:
         for write in (True, False):
             try:
+                refuse_shared(self.folder)
                 if write:
-                    os.makedirs(self.folder, mode=0o755, exist_ok=True)
-                self._archive = Archive(self.folder, write=write)
+                    make_folder(self.folder, PRIVATE_FOLDER if os.geteuid() else 0o755)
+                most = {"most_bytes": self._most_bytes} if self._most_bytes else {}
+                self._archive = Archive(self.folder, write=write, **most)
                 break
             except OSError as error:
                 self.troubles.append(f"{self.folder}: {error.strerror or error}: nothing is stored")
             except StateError as error:
                 if write or os.path.exists(os.path.join(self.folder, "history.sqlite")):
                     self.troubles.append(str(error))
+        self._tell_set_aside()
+
+    def _tell_set_aside(self) -> None:
         if self._archive and self._archive.set_aside:
             self.troubles.append(
                 f"{self._archive.path}: damaged; set aside as {self._archive.set_aside}, a new one"
@@ -104,40 +127,32 @@ class Store:
             )
 
     def _past(self) -> dict[str, Any]:
+        if self._archive is None:
+            return {name: 0 if value == 0 else [] for name, value in NOTHING.items()}
+        rows, troubles = remember(self._archive, self.owner)
+        self.troubles += troubles
+        return rows
+
+    def _add_hold(self, recording: Recording, *, hold: bool) -> None:
+        now_s = self.owner.at_s
+        self._before = self._load()
+        held, lacks = self._before.held, self._before.lacks
         try:
-            if self._archive:
-                return _past_of(self._archive, self.owner)
+            refuse_shared(self.folder)
         except StateError as error:
-            self.troubles.append(str(error))
-        return {**NOTHING, "tried": [], "runs_at": []}
+            lacks += (str(error),)
+        if self.node:
+            ids = {**self.owner.ids, "boot_id": self.owner.boot_id}
+            more, told = holds.of_root(self.node, ids)
+            held, lacks = held + more, lacks + told
+        self.troubles += lacks
+        rows = [one._asdict() for one in held] if hold else []
+        recording.add(Reading(past.KEYS["held"], rows, None, now_s))
+        recording.add(Reading(past.KEYS["unread_holds"], list(lacks), None, now_s))
 
-    def _hold_reading(self, now_s: float) -> Reading:
-        key = past.KEYS["held"]
-        try:
-            reasons = self._reasons()
-            self._held = [Held(**reason) for reason in reasons]
-        except (StateError, TypeError) as error:
-            self.troubles.append(str(error))
-            text = f"what was held is not known ({error}); gpuscan clear --reason starts over"
-            return Reading(key, None, Unread(key, "garbled", text), now_s)
-        return Reading(key, reasons, None, now_s)
-
-    def _reasons(self) -> list[dict[str, Any]]:
-        """Return the reasons of the hold: from last.json, or from the archive where that is
-        damaged or gone.
-        """
-        try:
-            found = last.read(self.last)
-            if found is not None:
-                return last.reasons_in(found)
-        except last.Damaged:
-            self._damaged = True
-        events = self._archive.events(self.owner.key, "hold") if self._archive else []
-        if events:
-            return list(events[-1]["data"])
-        if self._damaged:
-            raise StateError(f"{self.last}: damaged, and the archive does not know it either")
-        return []
+    def _load(self) -> holds.StoredHold:
+        notes = begun.find(self.folder) if self._own else []
+        return holds.load(self.last, notes, self._archive, self.owner.key)
 
     def swap(self) -> dict[str, Any] | None:
         """Return the swap that is under way, None without one; raises StateError where that cannot
@@ -148,20 +163,7 @@ class Store:
 
     def recordings(self) -> list[str]:
         """Return the recordings kept of earlier boots, the newest first."""
-        folder = os.path.join(self.folder, "recordings")
-        try:
-            files = [
-                os.path.join(folder, name)
-                for name in os.listdir(folder)
-                if not name.startswith(f"{self.owner.boot_id}.")
-            ]
-        except OSError:
-            return []
-        return sorted(
-            (file for file in files if file.endswith(".json.gz")),
-            key=os.path.getmtime,
-            reverse=True,
-        )
+        return recordings_in(self.folder, self.owner.boot_id)
 
     # After the judgement.
 
@@ -188,7 +190,7 @@ class Store:
         other parts stands and fails the node. *renamed* maps old check ids to current ones.
         """
         self._swap_done = proves(report)
-        before = rename_held(self._held, renamed)
+        before = rename_held(self._before.held, renamed)
         if self._swap_done:
             proof = Proof(node, report.results, report.run, profile)
             held = hold.after_swap(before, report.changes, proof)
@@ -197,153 +199,132 @@ class Store:
         return report._replace(held=hold.join_holds(before, report.held))
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:
-        """Store a run: last.json first, for the hold is in it, then the archive; one that fails
-        does not cost the other.
+        """Store a run: what it holds in its own note, then last.json, then the archive; one that
+        fails does not cost the others.
         """
+        self._note_hold(report)
         try:
             with locked(self.folder):
-                steps: tuple[Callable[[], None], ...] = (
-                    lambda: self._keep_last(report),
-                    lambda: self._keep_run(report, source, tried),
-                )
-                for step in steps:
-                    try:
-                        step()
-                    except StateError as error:
-                        self.troubles.append(f"{error}: not stored there")
+                self.is_stored = self._guarded(lambda: self._keep_last(report, source))
+                if self.is_stored:
+                    self._guarded(lambda: self._end_notes(report))
+                self._guarded(lambda: self._keep_run(report, source, tried))
         except StateError as error:
             self.troubles.append(f"{error}: this run is not stored")
         self._close()
+
+    def _note_hold(self, report: Report) -> None:
+        """Write what this run holds into its note, before anything that may fail or wait."""
+        if self.note is None:
+            return
+        was = {hold.key_of(one): one.seen_s for one in self._before.held}
+        found = [one for one in report.held if one.seen_s != was.get(hold.key_of(one))]
+        if not found or all(one.of_root for one in found):
+            return
+        try:
+            code = max(one.code for one in found)
+            self.note = begun.record(self.note, code, holds.stored(found))
+        except OSError as error:
+            self.troubles.append(f"{self.note.path}: {error.strerror or error}: not stored there")
+
+    def _guarded(self, work: Callable[[], None]) -> bool:
+        """Do one thing of several: what keeps it from being done is a trouble, whatever it is."""
+        try:
+            work()
+        except StateError as error:
+            self.troubles.append(f"{error}: not stored there")
+        except Exception as error:  # noqa: BLE001 - no state may cost a verdict
+            self.troubles.append(f"{self.folder}: {type(error).__name__}: {error}: not stored")
+        else:
+            return True
+        return False
 
     def _close(self) -> None:
         if self._archive:
             self._archive.close()
 
-    def _keep_last(self, report: Report) -> None:
+    def _keep_last(self, report: Report, source: str) -> None:
         """Write last.json, and end the swap that was proven."""
         swap = self.swap() if self._swap_done else None
-        self._write_last(report, False if self._swap_done else None)
+        self._write_last(report, False if self._swap_done else None, live=source == "live")
         if swap and self._archive:
             self._archive.note(
                 self.owner.key, self.owner.at_s, "swap-end", str(swap.get("ticket", "")), swap
             )
 
-    def _write_last(self, report: Report, swap: dict[str, Any] | bool | None) -> None:
-        """Write last.json, unless a later run wrote it; what others set or cleared stands.
+    def _write_last(
+        self, report: Report, swap: dict[str, Any] | bool | None, *, live: bool = True
+    ) -> None:
+        """Write last.json. The hold is joined with the one that stands now; the verdict is the
+        newest run's: of runs on this machine the one that ends last, whatever the clock says.
 
         *swap* is the one that begins, False where one ends, None where that stays as it is.
         """
-        if self._damaged and (
-            self._held or (self._archive and self._archive.events(self.owner.key, "hold"))
-        ):
-            self.troubles.append(f"{self.last}: damaged; set aside as {set_aside(self.last)}")
-        now = last.read(self.last)
-        if now is not None and now["at"] > self.owner.at_s:
-            return
-        held = _merged(_held_in(now) if now else self._held, self._held, report.held)
-        os.makedirs(os.path.dirname(self.last), exist_ok=True)
-        kept = (now["swap"] if now else None) if swap is None else swap or None
-        replace(self.last, document_of(report, self.owner, held, kept))
-        if self._archive and _keys(held) != _keys(self._held):
-            codes = max((one.code for one in held), default=0)
-            self._archive.note(
-                self.owner.key,
-                self.owner.at_s,
-                "hold",
-                f"hold {codes}" if held else "the hold is lifted",
-                [h._asdict() for h in held],
-            )
+        now = self._load()
+        found = None if now.damaged else last.read(self.last)
+        unread = list(now.unread)
+        if now.damaged:
+            aside = set_aside(self.last)
+            self.troubles.append(f"{self.last}: damaged; set aside as {aside}")
+            unread += [f"set aside as {aside}"] if now.lacks else []
+        held = holds.merge(now, self._before.held, report.held)
+        kept = (found["swap"] if found else None) if swap is None else swap or None
+        whole = document_of(report, self.owner, held, kept)
+        if found and not live and found["at"] > self.owner.at_s:
+            whole = {**found, **{name: whole[name] for name in ("hold", "asleep", "swap")}}
+        whole["unread"] = unread
+        lifts = {hold.key_of(one) for one in now.held} - {hold.key_of(one) for one in held}
+        if lifts:  # the archive first: what only one of them has still stands
+            self._note_change(now, held)
+        make_folder(os.path.dirname(self.last), 0o755 if self._own else PRIVATE_FOLDER)
+        last.write(self.folder, self.last, whole)
+        if not lifts:
+            self._note_change(now, held)
 
-    def _keep_run(self, report: Report, source: str, tried: Sequence[str]) -> None:
+    def _note_change(self, now: holds.StoredHold, held: Sequence[Held]) -> None:
+        """Note in the archive what is held from now on, where that changes."""
+        if self._archive is None or holds.keys(held) == holds.keys(now.held) == holds.keys(
+            self._before.held
+        ):
+            return
+        code = max((one.code for one in held), default=0)
+        text, rows = f"hold {code}" if held else "the hold is lifted", holds.stored(held)
+        self._on_archive(lambda one: one.note(self.owner.key, self.owner.at_s, "hold", text, rows))
+
+    def _end_notes(self, report: Report) -> None:
+        """Remove this run's note, and those of dead runs that this one makes good for: what they
+        held is in last.json, and the whole node was judged after them.
+        """
+        if not self._own or not self.live:
+            return
+        for note in begun.find(self.folder):
+            mine = self.note is not None and note.path == self.note.path
+            if mine or (not note.alive and (note.code or not report.run.limited_to)):
+                begun.end(note)
+
+    def _on_archive(self, work: Callable[[Archive], None]) -> None:
+        """Write to the archive; a damaged one is set aside, and the new one is written to."""
         if self._archive is None:
             return
-        for work in tried:
-            self._archive.note(self.owner.key, self.owner.at_s, "tried", work)
-        if source == "live" and self._recording is not None:
-            self._keep_recording(self._recording, report)
-        row = row_of(report, self.owner, source, self._fingerprint)
-        self._archive.keep(self.owner.key, row, document(report), parts_of(report))
-
-    def _keep_recording(self, recording: Recording, report: Report) -> None:
-        """Keep this boot's newest recording of the whole node, and those of a few boots before: a
-        swap is compared with them.
-        """
-        if report.run.limited_to or not self.owner.boot_id:
-            return
-        folder = os.path.join(self.folder, "recordings")
         try:
-            os.makedirs(folder, exist_ok=True)
-            save(recording, os.path.join(folder, f"{self.owner.boot_id}.json.gz"))
-            for old in self.recordings()[KEEP_BOOTS:]:
-                os.unlink(old)
-        except (OSError, GpuscanError) as error:
-            raise StateError(*error.args) from None
+            work(self._archive)
+        except DamagedArchive:
+            self._archive.renew()
+            self._tell_set_aside()
+            work(self._archive)
 
+    def _keep_run(self, report: Report, source: str, tried: Sequence[str]) -> None:
+        def write(archive: Archive) -> None:
+            for work in tried:
+                archive.note(self.owner.key, self.owner.at_s, "tried", work)
+            row = row_of(report, self.owner, source, self._fingerprint)
+            archive.keep(self.owner.key, row, document(report), parts_of(report))
 
-LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present")
-NOTHING: dict[str, Any] = {"runs": 0, **{name: [] for name in LISTS}}
-PAGES = "retired_pages.double_bit"  # the only measurement whose past is judged
-WEEK_DAYS = 7
+        whole = not report.run.limited_to and bool(self.owner.boot_id)
+        if source == "live" and self._recording is not None and whole and self._archive:
+            self._guarded(self._keep_recording)
+        self._on_archive(write)
 
-
-def _past_of(archive: Archive, owner: Whose) -> dict[str, Any]:
-    since_s = owner.at_s - BACK_DAYS * DAY_S
-    tried = [
-        event for event in archive.events(owner.key, "tried") if since_s <= event["at"] < owner.at_s
-    ]
-    pages = archive.measured(owner.key, PAGES, owner.at_s - WEEK_DAYS * DAY_S, owner.at_s)
-    runs_at = [run["at"] for run in archive.verdicts(owner.key, since_s, owner.at_s)]
-    return {
-        "runs": archive.count_runs(owner.key, owner.at_s),
-        "runs_at": runs_at,
-        "faults": archive.faults(owner.key, since_s, owner.at_s, history=True),
-        "tried": [_declared(event["text"], event["at"], runs_at) for event in tried],
-        "boots": archive.boots(owner.key, since_s, owner.at_s),
-        "parts": archive.parts(owner.key, owner.at_s),
-        "ports": archive.ports(owner.key, since_s, owner.at_s),
-        "measured": [row for row in pages if row["value"]],
-        "present": _present(archive, owner),
-    }
-
-
-def _present(archive: Archive, owner: Whose) -> list[dict[str, Any]]:
-    """Return the parts of the newest passing run of the whole node, as `model.Seen` names them."""
-    run = archive.newest_whole_pass(owner.key, owner.at_s)
-    if run is None:
-        return []
-    return [{**row, "first_s": run["at"], "last_s": run["at"]} for row in identify(run["parts"])]
-
-
-def _declared(work: str, at_s: float, runs_at: Sequence[float]) -> dict[str, Any]:
-    """Return declared work as the recording holds it: it was done since the run before."""
-    after_s = max((run_s for run_s in runs_at if run_s < at_s), default=0.0)
-    return {"work": work, "at_s": at_s, "source": "--tried", "after_s": after_s}
-
-
-def _held_in(found: dict[str, Any]) -> list[Held]:
-    try:
-        return [Held(**reason) for reason in last.reasons_in(found)]
-    except TypeError:
-        raise StateError("last.json: damaged: its hold makes no sense") from None
-
-
-def _keys(held: Sequence[Held]) -> set[tuple[Any, ...]]:
-    return {(*hold.key_of(one), one.code, one.asleep) for one in held}
-
-
-def _merged(now: Sequence[Held], before: Sequence[Held], after: Sequence[Held]) -> list[Held]:
-    """Join a hold as it is now with what a run makes of the one that it had read: it may have
-    changed meanwhile.
-
-    What the run lifted goes, what it found comes, what others set stays, and what others cleared
-    does not come back.
-    """
-    key_of = hold.key_of
-    was, becomes = {key_of(one): one for one in before}, {key_of(one): one for one in after}
-    held = {key_of(one): one for one in now if key_of(one) not in was or key_of(one) in becomes}
-    fresh = {
-        key: one
-        for key, one in becomes.items()
-        if key in held or key not in was or one.seen_s > was[key].seen_s
-    }
-    return sorted({**held, **fresh}.values(), key=lambda one: (-one.code, one.since_s))
+    def _keep_recording(self) -> None:
+        if self._recording is not None:
+            keep_recording(self._recording, self.folder, self.owner.boot_id)

@@ -17,7 +17,7 @@ from over_time import BOOT, DAY_S, EIGHT, file_of, last_of, later
 from program import Call, environment, start
 
 from gpuscan.importers.load import open_recording
-from gpuscan.recording import Recording, load, patch
+from gpuscan.recording import load, patch
 from gpuscan.state import last
 from gpuscan.state.archive import Archive
 from gpuscan.state.place import StateError, locked, state_dir
@@ -235,11 +235,12 @@ def test_where_nobody_knows_the_hold_any_more_nothing_passes_until_it_is_cleared
     (tmp_path / "history.sqlite").write_bytes(
         b"no database, but long enough to be told from an empty one" * 99
     )
-    for _ in range(2):
+    for _ in range(3):
         done = call("judge", "demo", "--state-dir", str(tmp_path))
         assert done.code == 3
         assert "what was held is not known" in done.out
-    assert path.read_bytes() == b"{"
+    (aside,) = tmp_path.rglob("last.json.damaged-*")
+    assert aside.read_bytes() == b"{"
     assert len(list(tmp_path.glob("history.sqlite.damaged-*"))) == 1
 
 
@@ -324,7 +325,7 @@ os.fsync = killing(os.fsync, "fsync")
 real = os.replace
 os.replace = killing(os.replace, "replace")
 archive.Archive._add_part = killing(archive.Archive._add_part, "part")
-archive.Archive._prune = killing(archive.Archive._prune, "prune")
+archive.prune = killing(archive.prune, "prune")
 from gpuscan.cli.app import leave, start
 leave(start(None))
 """
@@ -356,20 +357,46 @@ def test_kill_9_in_the_middle_of_a_write_loses_nothing(
     assert len(Archive(str(state), write=False).runs(0.0)) == 2
 
 
-def test_old_runs_make_room_and_failures_stay_longer(call: Call, tmp_path: Path) -> None:
-    recording = load(EIGHT)
-    broken = patch(recording, {"nvml:nvmlDeviceGetRemappedRows(0000:52:00.0)": [0, 8, 0, 1]})
+def kept(folder: Path, runs: list[tuple[float, int]], most_bytes: int = 1 << 30) -> list[int]:
+    """The days of the runs that stay, of those stored in this order: (day, exit code)."""
+    archive = Archive(str(folder), write=True, most_bytes=most_bytes)
+    texts = dict.fromkeys(
+        ("hostname", "boot_id", "source", "action", "profile", "level", "headline"), "x"
+    )
+    for number, (day, code) in enumerate(runs):
+        row = {
+            **texts, "uuid": str(number), "at": day * DAY_S, "verdict": "pass", "exit_code": code,
+            "complete": True, "full": True, "findings": [],
+        }  # fmt: skip
+        archive.keep("m", row, {"parts": [], "noise": os.urandom(20_000).hex()}, [])
+    days = [round(run["at"] / DAY_S) for run in archive.runs(0.0)]
+    archive.close()
+    return sorted(days)
 
-    def ages_after(one: Recording, days: float) -> list[int]:
-        state = str(tmp_path / "state")
-        call("judge", file_of(later(one, days), tmp_path, f"{days}.gz"), "--state-dir", state)
-        rows = json.loads(call("history", "list", "--format", "json", "--state-dir", state).out)
-        return [round((row["at"] - (recording.meta.made_at or 0.0)) / DAY_S) for row in rows]
 
-    assert ages_after(recording, 0) == [0]
-    assert ages_after(broken, 1) == [1, 0]
-    assert ages_after(broken, 200) == [200, 1]
-    assert ages_after(broken, 500) == [500, 200]
+NEWEST = [(1000.0 + n / 100, 0) for n in range(40)]
+
+
+def test_old_runs_make_room_and_failures_stay_longer(tmp_path: Path) -> None:
+    days = kept(tmp_path, [(500, 0), (590, 41), (595, 41), (700, 41), (900, 0), (950, 0), *NEWEST])
+    assert [day for day in days if day < 1000] == [700, 950]
+
+
+@pytest.mark.parametrize("jump_days", [-3650, -30, 30, 730, 36500])
+def test_a_clock_that_jumps_drops_nothing(tmp_path: Path, jump_days: float) -> None:
+    ahead = [(1100 + jump_days, 0)] * 15
+    days = kept(tmp_path, [*NEWEST, *ahead])
+    assert len([day for day in days if day == 1000]) == 40
+    assert len([day for day in days if day == round(1100 + jump_days)]) == 15 * (jump_days > -1100)
+
+
+def test_the_size_is_bounded_and_the_newest_stay(tmp_path: Path) -> None:
+    runs = [(1000.0 + n / 10, 41 if n in (3, 5) else 0) for n in range(120)]
+    days = kept(tmp_path, runs, most_bytes=1 << 20)
+    assert (tmp_path / "history.sqlite").stat().st_size < 1.2 * (1 << 20)
+    assert len(days) >= 20
+    assert days[0] in (1000, 1001)  # the newest failure
+    assert days[-20:] == [round(1000 + n / 10) for n in range(100, 120)]
 
 
 def test_an_older_replay_does_not_become_the_last_verdict(call: Call, tmp_path: Path) -> None:
@@ -443,7 +470,7 @@ def test_a_live_run_stores_as_this_machine_and_holds_by_serial(eight: Any, tmp_p
 def test_last_json_is_what_it_says(tmp_path: Path, call: Call) -> None:
     call("judge", "demo", "--state-dir", str(tmp_path))
     (path,) = tmp_path.rglob("last.json")
-    assert last.read(str(path)) == json.loads(path.read_text())
+    assert last.read(str(path)) == {**json.loads(path.read_text()), "nonsense": ""}
     assert last.read(str(tmp_path / "none.json")) is None
 
 
