@@ -37,7 +37,7 @@ def explain_missing(node: "Node", expects: ProfileLens, number: int) -> Missing:
     left = number - len(converted) - len(silent)
     gone = _gone(node, expects, converted) if left > 0 else []
     if gone:
-        reasons.append(f"{_list(gone)} absent: reseat the HCA")
+        reasons.append(f"{_list(_described(node, gone))} absent: reseat the HCA")
     if not reasons:
         reasons.append("is the driver (mlx5_ib) loaded, and is this the right profile?")
     mends = left <= 0 or not node.ports
@@ -85,3 +85,16 @@ def _gone(node: "Node", expects: ProfileLens, converted: Sequence[str]) -> list[
     if names is None:
         names = [one.label for _, seen in read([node], "past.ports") for one in seen]
     return [name for name in names if name not in present]
+
+
+def _described(node: "Node", names: Sequence[str]) -> list[str]:
+    """Return names with the address and serial number that earlier runs saw last: `mlx5_3/1
+    (0000:5e:00.0, serial MT2333ZT00003)`.
+    """
+    places = {
+        one.slot: f" ({one.address}, serial {one.serial})"
+        for _, seen in read([node], "past.parts")
+        for one in seen
+        if one.kind == "nic"
+    }
+    return [f"{name}{places.get(name.partition('/')[0], '')}" for name in names]

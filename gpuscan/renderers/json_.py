@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
+from gpuscan.engine.steps import find_steps
 from gpuscan.model import is_unread, read_or
 from gpuscan.model.outcome import ACTIONS, Evidence, Finding, Result, Status
 from gpuscan.model.report_rows import OMITTED_IF_NONE
@@ -40,7 +41,8 @@ def _laid_out(document: dict[str, Any]) -> str:
 def document(report: Report) -> dict[str, Any]:
     """Return one report as JSON data."""
     counts = {status.value: sum(r.status is status for r in report.results) for status in Status}
-    row = ACTIONS[report.action]
+    steps = find_steps(report)
+    row = steps[0] if steps else ACTIONS[report.action]
     changes = (
         {"changes": [_row(row) for row in report.changes]} if report.changes else {}
     )  # there is no such thing without a comparison

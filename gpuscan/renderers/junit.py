@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import junit_xml
 
 from gpuscan.engine.report import Report
+from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 from gpuscan.model.report_rows import Measurement
@@ -192,13 +193,14 @@ def _text(result: Result) -> str:
     """Return everything as `key: value` lines: GitLab shows the text but no properties, and older
     versions not even the message.
     """
+    kind = kind_of(result.check, result.about.kind, result.about.entry)
     lines = [f"check: {result.check}", f"subject: {result.subject}"]
     lines += [f"address: {result.address}"] if result.address else []
     lines += [f"reason: {result.reason}"] if result.reason else []
     for finding in result.findings:
         lines += [f"{finding.severity.value}: {finding.message}", f"action: {finding.action.value}"]
         lines += [
-            f"todo: {ACTIONS[finding.action].todo}",
+            f"todo: {sentences(kind, finding.action).todo}",
             f"urgency: {finding.urgency}",
             f"impact: {finding.impact}",
         ]

@@ -6,7 +6,7 @@ from gpuscan.engine.blame import IDENTITY, Target
 from gpuscan.engine.case import HOLD_CHECK, PROFILE_CHECK
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
-from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Action, Status
+from gpuscan.model.outcome import EXIT_WARN, Action, Status
 from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
 from gpuscan.renderers.headline import headline
@@ -149,10 +149,13 @@ def _short_name(fact: str) -> str:
 def _next(report: Report) -> Iterator[Line]:
     """Say what to do with the node, to which parts, and how to see that it worked."""
     if report.action is not Action.NONE:
-        row = ACTIONS[report.action]
-        yield indented(row.todo, "Next:    ")
-        yield from (indented(_identity(target)) for target in report.targets)
-        yield indented(row.proof, "Then:    ")
+        from gpuscan.engine.steps import find_steps
+
+        steps = find_steps(report)
+        for step in steps:
+            yield indented(step.todo, "Next:    " if step is steps[0] else "Also:    ")
+            yield from (indented(_identity(target)) for target in step.targets)
+        yield indented(steps[0].proof, "Then:    ")
         yield from _held(report)
         return
     limits = report.run.limited_to

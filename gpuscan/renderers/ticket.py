@@ -127,7 +127,10 @@ def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
     policy = ticket["policy"]
     yield (
         "NVIDIA's policy",
-        [TicketLine("", policy["text"]), TicketLine("", f"Source: {policy['source']}")],
+        [
+            TicketLine("", policy["text"]),
+            *([TicketLine("", f"Source: {policy['source']}")] if policy["source"] else []),
+        ],
     )
     yield "Timeline", _timeline(ticket)
     yield "Processes that hold the GPUs (a reset needs them free)", _holders(ticket["holders"])

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from gpuscan.catalogue import policy
 from gpuscan.durations import format_utc
+from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.errors import UsageError, near_misses
-from gpuscan.model.outcome import ACTIONS, Action
+from gpuscan.model.outcome import Action
 from gpuscan.model.subject import Subject, parse_subject
 from gpuscan.tickets.parts import (
     NODE,
@@ -49,6 +50,11 @@ NO_POWER_CYCLE = "unknown: no timeline mentions one, and a newer boot does not p
 Row = Mapping[str, Any]
 
 
+OF_VENDOR = policy.Policy(
+    "vendor", "NVIDIA's policy is for its GPUs: ask this part's vendor what a return needs.", ""
+)
+
+
 class TicketInput(NamedTuple):
     """What a ticket is made of: a report's JSON document, and what was kept next to it.
 
@@ -80,22 +86,24 @@ def build_ticket(source: TicketInput, gpu: str = "") -> dict[str, Any]:
             f"--gpu {gpu}: nothing failed on {subject_of(part)}: no ticket; what failed is on"
             f" {', '.join(dict.fromkeys(others))}"
         )
-    action = max((Action(finding["action"]) for finding in own), key=lambda each: each.rank)
+    worst = max(own, key=lambda finding: Action(finding["action"]).rank)
+    action, kind = Action(worst["action"]), _kind(document, worst)
+    told = sentences(kind, action)
     timeline = _timeline(document, part, own, source.timeline)
     host, software = document["host"], document["software"]
     return {
         "schema_version": VERSION,
         "subject": subject_of(part),
         "action": action.value,
-        "todo": ACTIONS[action].todo,
-        "proof": ACTIONS[action].proof,
+        "todo": told.todo,
+        "proof": told.proof,
         "report": _report(document),
         "machine": {key: host.get(key) for key in MACHINE},
         "driver": {key: software.get(key) for key in DRIVER},
         "part": _part(part),
         "findings": [_finding(document, finding) for finding in own],
         "also_failed": [_brief(document, finding) for finding in failed if finding not in own],
-        "policy": policy.general_policy()._asdict(),
+        "policy": (OF_VENDOR if kind else policy.general_policy())._asdict(),
         "timeline": timeline,
         "last_power_cycle": _last_tried(timeline, POWER_CYCLE) or NO_POWER_CYCLE,
         "field_diagnostic": _last_tried(timeline, DIAGNOSTIC) or NO_DIAGNOSTIC,
@@ -144,6 +152,12 @@ def _finding(document: Document, finding: Finding) -> dict[str, Any]:
         "policy": known._asdict() if known else unknown,
         "evidence": [dict(row) for row in finding.get("evidence", ())],
     }
+
+
+def _kind(document: Document, finding: Finding) -> str:
+    """Return the kind of part that a finding asks to work on, "" for a GPU."""
+    entry = str(_incident(document, finding).get("entry", ""))
+    return kind_of(finding["check"], parse_subject(finding["subject"]).kind, entry)
 
 
 def _incident(document: Document, finding: Finding) -> Row:
