@@ -80,11 +80,12 @@ def test_the_worst_comes_first_and_the_next_action_last() -> None:
         "what is fine is shown with -v only"
     )
     assert (
-        lines[-4]
+        lines[-5]
         == "Verdict: hardware (exit code 41, incomplete); 2 fail, 1 unknown, 1 warn, 1 skip, 1 pass"
     )
-    assert lines[-3].startswith("Next:    Save nvidia-bug-report.sh")
-    assert lines[-2] == "         gpu SXM5"
+    assert lines[-4].startswith("Next:    Save nvidia-bug-report.sh")
+    assert lines[-3] == "         gpu SXM5"
+    assert lines[-2].startswith("Also:    End all programs on the GPU and reset it")
     assert lines[-1].startswith("Then:    ")
 
 
@@ -258,6 +259,7 @@ def test_lines_are_wrapped_to_the_terminal_and_hang(
         "gpuscan ",
         "Verdict: ",
         "Next: ",
+        "Also: ",
         "Then: ",
         " " * 9,
     )
