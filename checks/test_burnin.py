@@ -265,7 +265,8 @@ def test_error_counters(test: BurnTest) -> None:
 def test_kernel_log(test: BurnTest) -> None:
     """The kernel logged nothing about the GPU during the test."""
     for line in test.logged[:1]:
-        more = f" (and {len(test.logged) - 1} more lines)" if len(test.logged) > 1 else ""
+        others = len(test.logged) - 1
+        more = f" (and {others} more line{'s' if others > 1 else ''})" if others else ""
         fail(f"the kernel logged in this test: {line}{more}", observed=list(test.logged))
 
 

@@ -13,7 +13,7 @@ def test_loaded(node: Node) -> None:
         trouble = ACCESS[node.driver.access]
         stuck = [gpu for gpu, access in read(node.gpus, "access") if access == "timed-out"]
         fail(
-            trouble.of_node,
+            f"{trouble.of_node}{_versions(node)}",
             action=trouble.action,
             culprits=stuck,
             observed=node.driver.access,
@@ -22,6 +22,23 @@ def test_loaded(node: Node) -> None:
     else:
         # An answer is the proof: a node without GPUs need not load the driver.
         assert node.driver.nvml_version
+
+
+def _versions(node: Node) -> str:
+    """Return both versions where they differ: ` (module 535.54.03, library 580.95.05)`."""
+    if node.driver.access != "mismatch":
+        return ""
+    driver = [node.driver]
+    module = [version for _, version in read(driver, "module_version")]
+    library = [version for _, version in read(driver, "library_version")]
+    # NVML's own version, which it gives without the module, is that of CUDA and its driver
+    library = library or [v.partition(".")[2] for _, v in read(driver, "nvml_version") if v]
+    told = [
+        f"{name} {versions[0]}"
+        for name, versions in (("module", module), ("library", library))
+        if versions and versions[0]
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 @check(
@@ -38,7 +55,8 @@ def test_nvidia_smi(node: Node) -> None:
     """
     if node.complaints and node.driver.access in ACCESS:
         trouble = ACCESS[node.driver.access]
-        fail(trouble.of_node, action=trouble.action, observed=node.driver.access, expected="ok")
+        message = f"{trouble.of_node}{_versions(node)}"
+        fail(message, action=trouble.action, observed=node.driver.access, expected="ok")
 
 
 @check(

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from gpuscan.text import harmless, printable
+from gpuscan.text import harmless, printable, text_bytes
 
 MOST_LETTERS = 60  # of a word that is compared with others
 
@@ -35,12 +35,12 @@ class RecordingError(GpuscanError):
 
 
 def complain(text: str) -> None:
-    """Print lines on standard error, in UTF-8 whatever the locale; silent if that is closed.
+    """Print lines on standard error, in the locale's encoding; silent if that is closed.
 
     The one door to it: no character of what others wrote reaches the terminal as more than text.
     """
     try:
-        sys.stderr.buffer.write(f"{harmless(text)}\n".encode())
+        sys.stderr.buffer.write(text_bytes(f"{harmless(text)}\n"))
         sys.stderr.flush()
     except OSError:
         mute(2)

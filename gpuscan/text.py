@@ -1,9 +1,20 @@
-"""Text that others wrote, made safe to print."""
+"""Text for people: made safe to print, cut to what can be read, in the terminal's encoding."""
 
+import codecs
 import json
 import math
+import os
 from functools import partial
 from typing import Any
+
+IN_ASCII = {
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+    "\N{RIGHTWARDS ARROW}": "->",
+    "\N{DEGREE SIGN}": "",
+    "\N{MULTIPLICATION SIGN}": "x",
+    "\N{EN DASH}": "-",
+    "\N{BULLET}": "*",
+}
 
 
 def printable(text: str) -> str:
@@ -63,6 +74,40 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def text_bytes(text: str) -> bytes:
+    """Return text in the locale's encoding; what that cannot hold is written in ASCII."""
+    encoding = _locale_encoding()
+    if encoding == "utf-8":
+        return text.encode("utf-8", "backslashreplace")
+    return "".join(_held(char, encoding) for char in text).encode(encoding, "backslashreplace")
+
+
+def _held(char: str, encoding: str) -> str:
+    if char.isascii():
+        return char
+    try:
+        char.encode(encoding)
+    except UnicodeEncodeError:
+        return IN_ASCII.get(char, char)
+    return char
+
+
+def _locale_encoding() -> str:
+    """Return what the environment says: Python itself takes the C locale for UTF-8 (PEP 538, 540),
+    and so does this where no locale is named at all.
+    """
+    get = os.environ.get
+    coerced = get("LC_CTYPE") == "C.UTF-8" and get("LANG") in ("C", "POSIX")
+    named = get("LC_ALL") or ("C" if coerced else get("LC_CTYPE")) or get("LANG") or ""
+    codeset = named.partition(".")[2].partition("@")[0]
+    if not codeset:
+        return "ascii" if named in ("C", "POSIX") else "utf-8"
+    try:
+        return codecs.lookup(codeset).name
+    except LookupError:
+        return "ascii"
 
 
 def _escaped(char: str) -> str:

@@ -71,6 +71,12 @@ def upper_median(values: Iterable[float]) -> float:
     return ordered[len(ordered) // 2]
 
 
+def lower_median(values: Iterable[float]) -> float:
+    """Return the median of what is better the lower it is, such as temperatures."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2]
+
+
 def is_below_median(rate: float, median: float) -> bool:
     """Return whether a speed lies so far below the node's median that it is tried again, and
     reported if it stays so.

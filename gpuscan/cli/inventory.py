@@ -140,17 +140,22 @@ def _shown(value: Any) -> Any:
 
 def _head(node: Node) -> list[str]:
     host, driver = node.host, node.driver
+    machine = " ".join(str(one) for one in (host.vendor, host.product) if not is_unread(one))
+    told = [_word(host.hostname), *([printable(machine)] if machine else [])]
+    serial = [] if is_unread(host.serial) else [f"serial {_word(host.serial)}"]
     return [
-        (
-            f"host    {_word(host.hostname)}, {_word(host.vendor)} {_word(host.product)}, serial"
-            f" {_word(host.serial)}"
-        ),
+        f"host    {', '.join([*told, *serial])}",
         f"system  {_word(host.os)}, kernel {_word(host.kernel)}",
-        (
-            f"driver  {_word(driver.module_version)} ({_word(driver.flavour)}), CUDA"
-            f" {_word(driver.cuda_version)}"
-        ),
+        f"driver  {_driver(driver)}",
     ]
+
+
+def _driver(driver: Any) -> str:
+    """Return versions and flavour, or once that there are none."""
+    if is_unread(driver.module_version) and is_unread(driver.cuda_version):
+        return _word(driver.module_version).strip("()")
+    flavour = "" if is_unread(driver.flavour) else f" ({_word(driver.flavour)})"
+    return f"{_word(driver.module_version)}{flavour}, CUDA {_word(driver.cuda_version)}"
 
 
 def _word(value: object) -> str:

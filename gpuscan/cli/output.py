@@ -11,7 +11,9 @@ from gpuscan.errors import UsageError, complain, mute
 from gpuscan.files import is_special, write_atomically
 from gpuscan.model.outcome import FAILED
 from gpuscan.renderers import nagios
-from gpuscan.text import harmless
+from gpuscan.text import harmless, text_bytes
+
+FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")  # bixense.com/clicolors
 
 
 class OutputOptions(NamedTuple):
@@ -123,9 +125,8 @@ def _write_if_possible(
 
 
 def _on_terminal() -> bool:
-    return (sys.stdout is not None and sys.stdout.isatty()) or os.environ.get(
-        "FORCE_COLOR", ""
-    ) not in ("", "0")
+    forced = any(os.environ.get(name, "") not in ("", "0") for name in FORCING)
+    return forced or (sys.stdout is not None and sys.stdout.isatty())
 
 
 def terminal_width() -> int:
@@ -142,12 +143,14 @@ def write(text: str, output: str, *, styled: bool = False) -> None:
     The one door to both: only a *styled* text, whose parts were made printable before they were
     coloured, may steer a terminal.
     """
-    data = (text if styled else harmless(text)).encode("utf-8", "backslashreplace")
+    safe = text if styled else harmless(text)
+    data = safe.encode("utf-8", "backslashreplace")
     if output and output != "-":
         write_atomically(output, data)
         return
     try:
-        sys.stdout.buffer.write(data)
+        is_data = safe[:1] in ("{", "[", "<")  # JSON and XML are UTF-8 in any locale
+        sys.stdout.buffer.write(data if is_data else text_bytes(safe))
         sys.stdout.flush()
     except BrokenPipeError:
         raise

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.merging import slowest_tries
-from gpuscan.burnin.rates import upper_median
+from gpuscan.burnin.rates import lower_median, upper_median
 from gpuscan.burnin.results import EMPTY, BurnInResult, BurnInStatus, LoadSummary
 from gpuscan.burnin.sampling import REASONS
 from gpuscan.burnin.tools import programs as tools
@@ -290,9 +290,9 @@ def _compare(test: BurnTest, alike: Sequence[BurnTest]) -> BurnTest:
         rates = (rate._replace(usual=_median_rate(rate.label, alike)) for rate in test.rates)
         test = test._replace(rates=tuple(rates))
     loads = [other.load for other in alike if not is_unread(other.load)]
-    cores = sorted(load.core_c for load in loads if not is_unread(load.core_c))
+    cores = [load.core_c for load in loads if not is_unread(load.core_c)]
     if cores and not is_unread(test.load):
-        usual = cores[(len(cores) - 1) // 2]  # the cooler one of two
+        usual = lower_median(cores)
         test = test._replace(load=test.load._replace(usual_core_c=usual))
     # a GPU with mismatches has no say in what the right product is
     right = [other for other in alike if is_unread(other.mismatches) or not other.mismatches]

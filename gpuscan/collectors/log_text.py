@@ -184,7 +184,8 @@ def _whole(recording: Recording, keys: list[str], readable: list[str]) -> Fact[b
         unread = None if is_unread(value) else value.get("unread")
         if unread:
             number, line = unread[0]
-            what = f"{len(unread)} line(s) name an Xid behind a prefix that gpuscan does not know"
+            lines = "1 line names" if len(unread) == 1 else f"{len(unread)} lines name"
+            what = f"{lines} an Xid behind a prefix that gpuscan does not know"
             return Unread(key, "garbled", f"{what}: line {number}, {line!r:.160}")
     return all(_is_whole(recording.get(key)) for key in readable)
 

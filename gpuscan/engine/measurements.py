@@ -14,6 +14,9 @@ GPU = (
     ("power.usage_w", "W"),
     ("power.limit_w", "W"),
     ("performance_state", "P-state"),
+    ("memory_used_mib", "MiB"),
+    ("memory_mib", "MiB"),
+    ("busy_percent", "%"),
     ("pcie.generation", "generation"),
     ("pcie.width", "lanes"),
     ("pcie.replays.total", "replays"),
@@ -22,6 +25,7 @@ GPU = (
     ("retired_pages.double_bit", "pages"),
     ("remapped_rows.correctable", "rows"),
     ("remapped_rows.uncorrectable", "rows"),
+    ("nvlinks", "links"),
 )
 PORT = (("rate_gbps", "Gb/s"), ("link_downed.total", "times"), ("symbol_errors.total", "errors"))
 LOAD = {
@@ -79,9 +83,21 @@ def _rows(
             value = record
             for name in fact.split("."):
                 value = value if is_unread(value) else getattr(value, name)
-            if not is_unread(value):
+            for name, number in _numbers_of(fact, value):
                 subject = f"{kind}:{record.label}"
-                yield Measurement(fact, value, unit, subject, record.address)
+                yield Measurement(name, number, unit, subject, record.address)
+
+
+def _numbers_of(fact: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Yield a fact's number under its name; of NVLinks how many there are and how many are up."""
+    if is_unread(value):
+        return
+    if fact != "nvlinks":
+        yield fact, value
+        return
+    yield "nvlinks.count", len(value)
+    if not any(is_unread(link.active) for link in value):
+        yield "nvlinks.up", sum(link.active for link in value)
 
 
 def _burnt(test: BurnTest) -> Iterator[Measurement]:

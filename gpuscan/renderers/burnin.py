@@ -3,10 +3,9 @@ rates of other tools.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 from typing import NamedTuple
 
-from gpuscan.burnin.rates import NEAR_MEDIAN, parse_collective, upper_median
+from gpuscan.burnin.rates import NEAR_MEDIAN, lower_median, parse_collective, upper_median
 from gpuscan.engine.measurements import AGAIN, BURNIN, LOAD
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import Status
@@ -250,7 +249,7 @@ def _load_columns(look: BurnInRows) -> Iterator[Column]:
     for row in load:
         if row.name == "power_w":
             drawn.setdefault(row.test, []).append(row.value)
-    heaviest = max(drawn, key=lambda test: median(drawn[test]), default="")
+    heaviest = max(drawn, key=lambda test: lower_median(drawn[test]), default="")
     for name, head in (("power_w", "mean W"), ("sm_clock_mhz", "SM MHz")):
         values = {row.card: row.value for row in load if row.name == name and row.test == heaviest}
         yield from _whole(
@@ -266,7 +265,7 @@ def _whole(
     """
     if not values:
         return
-    usual = (upper_median if judged else median)(values.values())
+    usual = (upper_median if judged else lower_median)(values.values())
     cells = [
         _cell(values.get(gpu), usual if judged else 0.0, f"{values.get(gpu, 0):.0f}")
         for gpu in look.gpus

@@ -46,7 +46,9 @@ def _fold_tests(tests: Sequence[Subject]) -> str:
         return ", ".join(f"{name} on {_fold_places(alike)}" for name, alike in by_name.items())
     gpus = dict.fromkeys(one.gpu for alike in by_name.values() for one in alike)
     first = ", ".join(list(by_name)[:MOST_TESTS])
-    return f"{first} and {len(by_name) - MOST_TESTS} more tests on {fold_names(list(gpus))}"
+    others = len(by_name) - MOST_TESTS
+    plural = "s" if others > 1 else ""
+    return f"{first} and {others} more test{plural} on {fold_names(list(gpus))}"
 
 
 def _fold_places(tests: Sequence[Subject]) -> str:

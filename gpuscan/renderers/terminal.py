@@ -1,6 +1,7 @@
 """The text on a terminal: the same lines, wrapped to its width and coloured by rich."""
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -19,7 +20,10 @@ def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> 
     """
     out = io.StringIO()
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    console = Console(file=out, force_terminal=terminal or None, highlight=False, soft_wrap=False)
+    forced = os.environ.get("CLICOLOR_FORCE", "") not in ("", "0")
+    console = Console(
+        file=out, force_terminal=terminal or forced or None, highlight=False, soft_wrap=False
+    )
     for line in lines(reports, verbosity=verbosity, many=many):
         console.print(_wrapped(line, console))
     return out.getvalue()
@@ -31,7 +35,7 @@ def _wrapped(line: Line, console: Console) -> Text:
         text.stylize(line.style, 0, line.styled)
     for start, end, style in line.spans:
         text.stylize(style, start, end)
-    if not line.hang or len(line.text) <= console.width:
+    if len(line.text) <= console.width:
         return text
     head, tail = text[: line.hang], text[line.hang :]
     wrapped = tail.wrap(console, max(console.width - line.hang, 20))

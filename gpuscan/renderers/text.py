@@ -6,6 +6,7 @@ from gpuscan.engine.blame import IDENTITY, Target
 from gpuscan.engine.case import HOLD_CHECK, PROFILE_CHECK
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
+from gpuscan.model.devices import model_name
 from gpuscan.model.outcome import EXIT_WARN, Action, Status
 from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
@@ -48,6 +49,7 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
             Line(""),
             *results,
             *([Line("")] if results else []),
+            *_gpus(report, verbosity),
             *_changes(report, verbosity),
             *_burnin(report, verbosity),
             *_tail(report, verbosity),
@@ -76,12 +78,21 @@ def _models(report: Report) -> str:
     names: dict[str, list[str]] = {}
     for part in report.parts:
         if part.kind == "gpu":
-            device_id = part.device_id or "NVIDIA GPU"
-            names.setdefault(device_id, []).append(part.name or "")
+            model = model_name(part.device_id) if part.device_id else "NVIDIA GPU"
+            names.setdefault(model, []).append(part.name or "")
     if names:
         return ", ".join(f"{len(same)} x {max(same) or model}" for model, same in names.items())
     unlisted = any(spot.fact == "gpus" for spot in report.blind_spots)
     return "GPUs not read" if unlisted else "no NVIDIA GPU"
+
+
+def _gpus(report: Report, verbosity: int) -> list[Line]:
+    """Show what was measured on the GPUs, if everything is to be shown."""
+    if verbosity < 1:
+        return []
+    from gpuscan.renderers import gpus
+
+    return gpus.lines(report)
 
 
 def _changes(report: Report, verbosity: int) -> list[Line]:

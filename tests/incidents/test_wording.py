@@ -13,6 +13,7 @@ from gpuscan.kernellog.event import Event
 from gpuscan.kernellog.lines import parse_lines
 from gpuscan.live.kernel_log import record_log
 from gpuscan.live.logfile import LogFile
+from gpuscan.model import read_or
 
 XID = "NVRM: Xid (PCI:0000:9d:00): 119, pid={pid}, name=nvidia-smi, Timeout after 6s"
 BOOTED_S = 1764341000.0  # 2025-11-28 14:43:20 UTC
@@ -110,7 +111,7 @@ def test_a_storm_is_one_incident_with_its_whole_count(tmp_path) -> None:  # type
     file.write_bytes(gzip.compress("".join(lines).encode(), 1))
     with LogFile(str(file)) as log:
         recording = record_log(log)
-    (incident,) = collectors.node(recording).incidents
+    (incident,) = read_or(collectors.node(recording).incidents, ())
     assert incident.events == 100_000
     assert incident.when == "100,000 times from 0 to 100 s after boot"
     assert incident.programs == "nvidia-smi (50 or more processes)"
