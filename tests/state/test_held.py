@@ -311,9 +311,10 @@ def test_kill_9_of_two_runs_at_any_moment(call: Call, tmp_path: Path, seed: int)
     recording = load(EIGHT)
     files = [file_of(later(recording, n), tmp_path, f"{n}.gz") for n in (1, 2)]
     words = [sys.executable, "-m", "gpuscan", "judge", "-q", "--state-dir", str(state)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet = subprocess.DEVNULL
     runs = [
-        subprocess.Popen([*words, file], env=environment(), **quiet) for file in (*files, "demo")
+        subprocess.Popen([*words, file], env=environment(), stdout=quiet, stderr=quiet)
+        for file in (*files, "demo")
     ]
     time.sleep(random.Random(seed).uniform(0.1, 1.6))  # the moment is what is varied
     for run in runs:
