@@ -72,6 +72,14 @@ def open_trusted(path: str) -> FileIO:
         return _only_regular(found.open(READ))
 
 
+def refuse_foreign(path: str) -> None:
+    """As root, refuse a program that another user may change, or put another in the place of, by
+    any name on the way to it. Raises UsageError, OSError.
+    """
+    if os.geteuid() == 0:
+        walk(path, refuse_others).__exit__()
+
+
 def read_input(path: str, most_bytes: int) -> bytes:
     """Return at most *most_bytes* + 1 bytes of a file: one more shows that it is too large.
 

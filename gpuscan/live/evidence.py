@@ -6,7 +6,8 @@ import shutil
 from typing import Any
 
 from gpuscan.durations import format_utc
-from gpuscan.files import open_input
+from gpuscan.errors import UsageError
+from gpuscan.files import open_input, refuse_foreign
 from gpuscan.live import signals
 from gpuscan.live.command import run_command
 from gpuscan.live.process import STDOUT
@@ -44,27 +45,23 @@ def bug_report(directory: str, limit_s: float) -> dict[str, Any]:
     script = shutil.which(SCRIPT, path=path)
     if script is None:
         return {"name": LOG, "error": f"{SCRIPT} is not installed here"}
-    if os.geteuid() == 0 and _others_may_write(script):
-        error = f"not run: others may write {script}, and gpuscan runs as root"
-        return {"name": LOG, "error": error}
+    try:
+        refuse_foreign(script)
+    except (UsageError, OSError) as error:
+        return {"name": LOG, "error": f"not run: {error}"}
     if limit_s <= 0:
         return {"name": LOG, "error": "not run: no time was left for it"}
-    return _log_row(directory, _run(script, path, directory, limit_s))
+    return _log_row(directory, _run(script, directory, limit_s))
 
 
-def _others_may_write(script: str) -> bool:
-    status = os.stat(script)
-    return bool(status.st_mode & 0o022) or status.st_uid != 0
-
-
-def _run(script: str, path: str, directory: str, limit_s: float) -> str:
+def _run(script: str, directory: str, limit_s: float) -> str:
     """Run the script in *directory*, as it does not quote paths; return what went wrong, if
-    anything.
+    anything. What it calls is never the caller's.
     """
     try:
         done = run_command(
             [script, "--output-file", LOG],
-            {**os.environ, "PATH": path, "LC_ALL": "C"},
+            {"PATH": PATH, "LC_ALL": "C", "HOME": os.environ.get("HOME", "/")},
             limit_s,
             most_bytes=(MOST_OUTPUT_BYTES, 0),
             go_on=lambda: not signals.received,

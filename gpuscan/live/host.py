@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from gpuscan.live.command import run_command
 from gpuscan.live.keys import SWEEPS
 from gpuscan.live.reader import Answer, Places
+from gpuscan.paths import follow_any, walk
 
 MOST_BYTES = 8 * 1024 * 1024
 CUT_BYTES = {"/proc/cpuinfo": 8192}  # the first processor's lines are enough
@@ -68,11 +69,23 @@ class HostReader:
 
     def listing(self, path: str) -> list[str]:
         """List a directory."""
-        return sorted(os.listdir(self.path(path)))
+        if not self.root:
+            return sorted(os.listdir(path))
+        descriptor, _ = self._open(path, os.O_DIRECTORY)
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
 
     def link(self, path: str) -> str:
         """Read a symbolic link."""
-        return os.readlink(self.path(path))
+        if not self.root:
+            return os.readlink(path)
+        folder, _ = self._open(os.path.dirname(path), os.O_DIRECTORY)
+        try:
+            return os.readlink(os.path.basename(path), dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def ring(self, path: str) -> list[str]:
         """Read every record of the kernel's ring buffer; below another root, also from a plain file
@@ -148,10 +161,14 @@ class HostReader:
             raise OSError(errno.EPERM if denied else errno.EIO, lines[0])
         return _text(done.stdout)
 
-    def _open(self, path: str) -> tuple[int, int]:
-        descriptor = os.open(
-            self.path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        )
+    def _open(self, path: str, more: int = 0) -> tuple[int, int]:
+        """Return a descriptor and the mode; no link below another root leads out of it."""
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | more
+        if self.root:
+            with walk(path, follow_any, self.root) as found:
+                descriptor = found.open(flags)
+        else:
+            descriptor = os.open(path, flags)
         return descriptor, os.fstat(descriptor).st_mode
 
     READERS: ClassVar["dict[str, Callable[[HostReader, str], Any]]"] = {

@@ -108,13 +108,16 @@ class _Reader:
             why = f"'{text}' would be read as true or false: quote it, or write true or false"
             self.refuse(node, path, why)
         digits = text.lstrip("+-")
-        octal = tag.endswith(":int") and len(digits) > 1 and digits.startswith("0")
+        odd = tag.endswith(":int") and len(digits) > 1 and digits.startswith("0")
+        odd = odd or ("_" in text and tag.endswith((":int", ":float")))
         try:
-            if octal:
+            if odd:
                 raise ValueError(text)
             return _SCALARS[tag](text)
         except ValueError:
-            why = f"'{text}' is an unusual number (22:30, 0x10, 017): quote it or write it plainly"
+            why = (
+                f"'{text}' is an unusual number (22:30, 0x10, 017, 1_0): quote it or write it plain"
+            )
             self.refuse(node, path, why)
 
     def refuse(self, node: Any, path: tuple[Any, ...], why: str) -> NoReturn:

@@ -15,6 +15,7 @@ from gpuscan.model import is_unread
 from gpuscan.recording import vpd
 from gpuscan.recording.files import dump, restore
 from gpuscan.recording.readings import Recording
+from gpuscan.recording.redacted_text import LONG, find_named, redact_words
 
 HOSTNAME = "file:/proc/sys/kernel/hostname"
 NAMING = (  # the values of these readings name a machine or a part
@@ -25,6 +26,9 @@ NAMING = (  # the values of these readings name a machine or a part
     "file:/sys/class/dmi/id/product_uuid",
     "file:/sys/class/dmi/id/board_serial",
     "file:/sys/class/dmi/id/chassis_serial",
+    "file:/sys/class/dmi/id/product_asset_tag",
+    "file:/sys/class/dmi/id/board_asset_tag",
+    "file:/sys/class/dmi/id/chassis_asset_tag",
     "nvml:nvmlDeviceGetSerial(",
     "nvml:nvmlDeviceGetUUID(",
     "nvml:nvmlDeviceGetPdi(",
@@ -43,16 +47,28 @@ SHAPES = re.compile(  # what names a machine or a part in any text, such as the 
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"  # UUID
     # a UUID, machine id or boot id without dashes
     r"|(?<![0-9a-zA-Z])[0-9a-fA-F]{32}(?![0-9a-zA-Z])"
-    # MAC address of Ethernet or InfiniBand
-    r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}(?![0-9a-fA-F:])"
-    r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![0-9a-fA-F:])"  # InfiniBand GUID
+    # MAC address of Ethernet or InfiniBand, and InfiniBand GUID
+    r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}(?![0-9a-fA-F]|:[0-9a-fA-F])"
+    r"|(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![0-9a-fA-F]|:[0-9a-fA-F])"
     # an IPv4 address, but no version number
     r"|(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.]\w)"
     # IPv6 address, shortened
-    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,6}(?![\w:])"
-    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?![\w:])"  # and in full
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,6}(?!\w|:\w)"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?!\w|:\w)"  # and in full
     r"|\([\w.-]+@[\w.-]+\)"  # who built the kernel module
 )
+# readings whose values are known: numbers, models and states, in which only names are replaced; in
+# the text of all others only known words stay
+KNOWN = (
+    "nvml:", "burnin:", "service:", "history:", "dir:", "link:", "bmc:", "redfish:",
+    "file:/proc/driver/nvidia", "file:/proc/cpuinfo", "file:/proc/modules", "file:/proc/uptime",
+    "file:/proc/meminfo", "file:/proc/sys/", "file:/proc/devices", "file:/etc/os-release",
+    "file:/sys/", "run:systemctl", "run:lspci", "run:dcgmi", "run:nvbandwidth", "run:nvidia-smi",
+    "run:ibnetdiscover", "run:lldpcli", "run:nvlsm", "run:mlxlink", "run:gpu_burn", "run:ib_",
+)  # fmt: skip
+HEADS = ("format", "schema_version", "gpuscan_version", "made_at", "checkpoint")
+RECORD_HEAD = re.compile(r"\d+,\d+,\d+,[^;]*;|<\d+>")  # of /dev/kmsg
+STAMP_FIELD = re.compile(r"TIMESTAMP|^PRIORITY$|^_TRANSPORT$|^time$|^ts$", re.IGNORECASE)
 # a shorter value (a serial of "0", a host called "n1") is replaced in its own reading only
 SHORTEST = 4
 NO_NAMES = ("", "none", "not specified", "default string", "localhost")
@@ -65,14 +81,15 @@ def redact(recording: Recording) -> Recording:
     and a serial cannot be found by trying all. Without a machine id the key is random.
     """
     key = _secret(recording)
-    names = sorted(_find_names(recording), key=len, reverse=True)
+    names = sorted(_find_names(recording) | _find_named(recording), key=len, reverse=True)
     # whole words only: digits within a longer number are not a serial
     whole = [rf"(?<![0-9a-zA-Z]){re.escape(name)}(?![0-9a-zA-Z])" for name in names]
-    pattern = re.compile("|".join([*whole, SHAPES.pattern]), re.IGNORECASE)
+    secret = "|".join([*whole, SHAPES.pattern])
+    pattern = re.compile(f"{secret}|{LONG}", re.IGNORECASE)
 
     def replace(value: Any) -> Any:
         if isinstance(value, str):
-            return pattern.sub(lambda hit: pseudonym(hit[0], key), value)
+            return pattern.sub(_stand_in_for(key), value)
         if isinstance(value, dict):
             return {replace(name): replace(item) for name, item in value.items()}
         if isinstance(value, list):
@@ -81,15 +98,66 @@ def redact(recording: Recording) -> Recording:
             return int(pseudonym(str(value), key))
         return value
 
+    def replace_words(value: Any) -> Any:
+        if isinstance(value, str):
+            return _redact_lines(value, secret, key)
+        if isinstance(value, dict):
+            return {name: replace_words(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [replace_words(item) for item in value]
+        return replace(value)
+
     document = json.loads(json.dumps(dump(recording)))
-    document["readings"] = [_redact_row(row, replace, key) for row in document["readings"]]
-    if "about" in document:
-        document["about"] = replace(document["about"])
+    rows = document.pop("readings")
+    document = {name: item if name in HEADS else replace(item) for name, item in document.items()}
+    document["readings"] = [_redact_row(row, replace, replace_words, key) for row in rows]
     document["redacted"] = True
     return restore(document, "the redacted recording")
 
 
-def _redact_row(row: dict[str, Any], replace: Callable[[Any], Any], key: bytes) -> dict[str, Any]:
+def _stand_in_for(key: bytes) -> Callable[[re.Match[str]], str]:
+    return lambda hit: pseudonym(hit[0], key)
+
+
+def _redact_lines(text: str, secret: str, key: bytes) -> str:
+    """Redact text of unknown kind, line by line; heads of kernel records and JSON keep their
+    form.
+    """
+    return "\n".join(_redact_line(line, secret, key) for line in text.split("\n"))
+
+
+def _redact_line(line: str, secret: str, key: bytes) -> str:
+    if line.startswith("{") and line.rstrip().endswith("}"):
+        try:
+            return json.dumps(_redact_fields(json.loads(line), secret, key))
+        except (ValueError, RecursionError):
+            pass
+    head = RECORD_HEAD.match(line)
+    start = head.end() if head else 0
+    told = redact_words(line[start:], secret, lambda word: pseudonym(word, key))
+    return line[:start] + told
+
+
+def _redact_fields(item: Any, secret: str, key: bytes) -> Any:
+    """Redact what a journal's JSON holds; its names and its times stay."""
+    if isinstance(item, str):
+        return _redact_line(item, secret, key)
+    if isinstance(item, list):
+        return [_redact_fields(part, secret, key) for part in item]
+    if not isinstance(item, dict):
+        return item
+    return {
+        name: part if STAMP_FIELD.search(name) else _redact_fields(part, secret, key)
+        for name, part in item.items()
+    }
+
+
+def _redact_row(
+    row: dict[str, Any],
+    replace: Callable[[Any], Any],
+    replace_words: Callable[[Any], Any],
+    key: bytes,
+) -> dict[str, Any]:
     """Redact a reading's key and answer; in times or return codes a match could only be chance."""
     changed = {**row, "key": replace(row["key"])}
     special = next((redact for part, redact in SPECIAL.items() if part in row["key"]), None)
@@ -97,9 +165,11 @@ def _redact_row(row: dict[str, Any], replace: Callable[[Any], Any], key: bytes) 
         changed["value"] = special(row["value"], key)
     elif "value" in row:
         short = _is_short_name(row["key"], row["value"])
-        changed["value"] = pseudonym(row["value"], key) if short else replace(row["value"])
+        known = row["key"].startswith(KNOWN) or _is_naming(row["key"])
+        hide = replace if known else replace_words
+        changed["value"] = pseudonym(row["value"], key) if short else hide(row["value"])
     if "error" in row:
-        changed["error"] = {**row["error"], "text": replace(row["error"]["text"])}
+        changed["error"] = {**row["error"], "text": replace_words(row["error"]["text"])}
     return changed
 
 
@@ -129,6 +199,17 @@ def _find_names(recording: Recording) -> set[str]:
             name = str(value).strip().removeprefix("GPU-")
             names |= {name, name.partition(".")[0]} if key == HOSTNAME else {name}
     return {name for name in names if len(name) >= SHORTEST and name.lower() not in NO_NAMES}
+
+
+def _find_named(recording: Recording) -> set[str]:
+    """Return what a word before it gives away as a name, in any text of unknown kind."""
+    texts = (
+        json.dumps(reading.value, ensure_ascii=False)
+        for reading in recording
+        if reading.error is None and not reading.key.startswith(KNOWN)
+    )
+    names = {name for text in texts for name in find_named(text)}
+    return {name for name in names if len(name) >= SHORTEST}
 
 
 def _find_printed(text: str) -> set[str]:
@@ -207,9 +288,11 @@ def _redact_sweep(value: str, key: bytes) -> str:
 
 
 def _redact_lspci(value: str, key: bytes) -> str:
-    """Redact the serial numbers that lspci prints."""
+    """Redact the serial numbers that lspci prints, and the fields of the vendor's own choice."""
     return re.sub(
-        r"(?<=Serial [Nn]umber)(:? )(\S+)", lambda hit: hit[1] + pseudonym(hit[2], key), value
+        r"((?:Serial [Nn]umber|\[(?:V.|Y.|RW)\] [^:\n]*|Asset tag):? )(\S[^\n]*)",
+        lambda hit: hit[1] + _redact_words(hit[2], key),
+        value,
     )
 
 
@@ -225,12 +308,17 @@ def _redact_neighbours(value: str, key: bytes) -> str:
         return _redact_words(value, key)
 
 
+PORT = re.compile(
+    r"(?:(?:[Ee]th(?:ernet)?|swp|et|xe|ge|te|fo|hu|p|port)[ -]?)?\d+(?:[/:.s]\d+){0,4}"
+)
+
+
 def _redact_announced(item: Any, key: bytes) -> Any:
     if isinstance(item, list):
         return [_redact_announced(part, key) for part in item]
     if not isinstance(item, dict):
         return item
-    is_port = item.get("type") in ("ifname", "local")
+    is_port = item.get("type") in ("ifname", "local") and PORT.fullmatch(str(item.get("value")))
     return {
         name: (
             _redact_words(part, key)

@@ -169,14 +169,14 @@ def test_a_short_serial_is_replaced_in_its_own_reading_only() -> None:
         Reading("file:/proc/sys/kernel/hostname", "n1\n"),
         Reading("nvml:nvmlDeviceGetSerial(a)", "1234"),
         Reading("nvml:nvmlDeviceGetPower(a)", 51234),
-        Reading("file:/x", "n1 12345 x1234 1234"),
+        Reading("dir:/x", "n1 12345 x1234 1234"),
     ]
     after = redact(Recording({}, ["*"], rows))
     assert after.get("nvml:nvmlDeviceGetPower(a)") == 51234
     assert after.get("file:/proc/sys/kernel/hostname") != "n1\n"
     stand_in = after.get("nvml:nvmlDeviceGetSerial(a)")
     assert stand_in != "1234"
-    assert after.get("file:/x") == f"n1 12345 x1234 {stand_in}"
+    assert after.get("dir:/x") == f"n1 12345 x1234 {stand_in}"
 
 
 @pytest.mark.parametrize("word", ["None", "Not Specified", "Default string", "localhost", " ", ""])

@@ -144,7 +144,7 @@ def test_as_root_a_script_that_others_may_write_is_not_run(
     script.chmod(0o777)
     assert (
         bug_report(str(place), 30)["error"]
-        == f"not run: others may write {script}, and gpuscan runs as root"
+        == f"not run: {script}: others may write it, and gpuscan runs as root: chmod go-w {script}"
     )
 
 
