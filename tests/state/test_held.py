@@ -307,7 +307,13 @@ def test_kill_9_of_two_runs_at_any_moment(call: Call, tmp_path: Path, seed: int)
     state = tmp_path / "state"
     call("judge", "demo-broken", "--state-dir", str(state))
     (path,) = state.rglob("last.json")
-    held = {reason["check"] for reason in json.loads(path.read_text())["hold"]["reasons"]}
+    # what the passing run may not lift; the other reasons it may
+    held = {
+        reason["check"]
+        for reason in json.loads(path.read_text())["hold"]["reasons"]
+        if reason["code"] == 41
+    }
+    assert held
     recording = load(EIGHT)
     files = [file_of(later(recording, n), tmp_path, f"{n}.gz") for n in (1, 2)]
     words = [sys.executable, "-m", "gpuscan", "judge", "-q", "--state-dir", str(state)]
