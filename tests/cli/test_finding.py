@@ -88,7 +88,7 @@ def test_every_code_and_line_is_found_by_what_is_printed_of_it() -> None:
     assert [word for word in words if not lookup.explanations([word], "text", "")] == []
 
 
-SAME = {
+SAME: dict[tuple[str, ...], list[tuple[str, ...]]] = {
     ("xid", "79"): [("79",), ("xid79",), ("Xid", "79"), ("XID-79",), ("xid:79",)],
     ("check", "memory.row_remap"): [("memory.row_remap",), ("MEMORY.ROW_REMAP",)],
     ("check", "nvlink"): [("nvlink",)],

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dead_parts import COMMANDS, DEATHS, EIGHT, Case, Death, broken, cases
+from dead_parts import COMMANDS, DEATHS, Case, Death, broken, cases
 from machine import Machine
+from over_time import EIGHT
 from program import Call, Ended
 
 from gpuscan.recording import Recording, load, patch, save

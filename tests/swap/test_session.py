@@ -503,9 +503,9 @@ def test_a_lost_gpu_is_proven_by_the_serial_that_the_archive_knows(site: Site, b
         for words in (f"serial      {OLD} (from an earlier run)", GPU, "the driver has lost it"):
             assert words in done.out
     back = site.at(BOOTED)
-    words = ("swap", "verify", "--expect", "gpu:SXM4", "--format", "json")
-    assert "swap.named_part" in wrong(site.do(back, *words))
-    done = site.do(site.at({SERIAL: NEW, **BOOTED}), *words)
+    verify = ("swap", "verify", "--expect", "gpu:SXM4", "--format", "json")
+    assert "swap.named_part" in wrong(site.do(back, *verify))
+    done = site.do(site.at({SERIAL: NEW, **BOOTED}), *verify)
     assert (done.code, wrong(done)) == (0, set()), done.out
     assert any(
         f"note {NEW} in the inventory; {OLD} goes back" in one for one in done.report["notes"]
