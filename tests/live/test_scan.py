@@ -62,7 +62,7 @@ def test_one_gpu_that_does_not_answer(
     eight.nvml(changes)
     done = eight.run()
     assert done.verdict[:2] == (30, "reboot")
-    assert done.findings() == {("driver.gpu_access", "gpu:slot22"): action}
+    assert done.findings() == {("driver.gpu_access", "gpu:SXM1"): action}
     assert list(done.of("driver.gpu_access").values()).count("pass") == OTHERS
     missing = eight.unread(kind)
     assert missing

@@ -318,7 +318,7 @@ def test_a_failed_run_leaves_its_evidence(
     assert folder.name.startswith("gpu-042-20")
     assert f"gpuscan: evidence: {folder}\n" in done.err
     assert json.loads((folder / "report.json").read_text("utf-8")) == done.report
-    assert (folder / "ticket.md").read_text("utf-8").startswith("# Ticket: gpu slot22: reboot")
+    assert (folder / "ticket.md").read_text("utf-8").startswith("# Ticket: gpu SXM1: reboot")
     again = call("judge", str(folder / "recording.json.gz"), "--format", "json")
     assert again.code == 30
     assert json.loads(again.out)["findings"] == done.report["findings"]
