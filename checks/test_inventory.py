@@ -42,6 +42,34 @@ def test_gpu_count(node: Node, profile: Profile) -> None:
 
 
 @check(
+    action=Action.POWER_CYCLE,
+    needs="inventory.gpu_count",
+    source="a GPU that PCI does not list is unpowered, unseated or dead",
+    impact="capacity",
+    same=("observed",),
+    counts_gpus=True,
+)
+def test_known_gpus(node: Node, profile: Profile) -> None:
+    """Every GPU of the last run that passed is still in the node.
+
+    A profile that states the number of GPUs has the last word; this is for those that leave it
+    open. `gpuscan clear --reason` says that a GPU was taken out on purpose.
+    """
+    before = [part for part in node.past.present if part.kind == "gpu"]
+    if profile.gpu.get("count") is not None or len(node.gpus) >= len(before):
+        return
+    here = {name for gpu in node.gpus for name in (gpu.label, gpu.address)}
+    here |= {serial for _, serial in read(node.gpus, "serial")}
+    absent = [one for one in before if not here & {one.slot, one.address, one.serial}]
+    named = [f"{one.slot} (serial {one.serial})" if one.serial else one.slot for one in absent]
+    fail(
+        f"{len(node.gpus)} of the {len(before)} GPUs of the last passing run are on PCI: "
+        f"{', '.join(named)} missing",
+        observed=[one.slot for one in absent],
+    )
+
+
+@check(
     action=Action.REBOOT,
     needs="driver.gpu_access",
     impact="capacity",

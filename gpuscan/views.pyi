@@ -107,8 +107,8 @@ class Change:
     rate: tuple[Compared, ...]
     faults: tuple[str, ...]
     faults_left: tuple[str, ...]
-    before: Gpu | Port | Disk | Firmware | Host
-    after: Gpu | Port | Disk | Firmware | Host
+    before: Gpu | Port | Disk | Firmware | Host | Seen
+    after: Gpu | Port | Disk | Firmware | Host | Seen
     reseated: bool
 
 class ClockReasons:

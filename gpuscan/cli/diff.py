@@ -26,6 +26,7 @@ gpuscan diff before.json.gz after.json.gz --expect gpu:SXM6
     given.SELECTORS,
     given.CHECKS,
     given.NODE_CONTEXT,
+    given.REQUIRE_FULL,
     given.OUTPUT,
     examples=EXAMPLES,
 )

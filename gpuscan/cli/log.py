@@ -40,6 +40,7 @@ gpuscan log kern.log.2.gz --boot all --only xid
     given.SELECTORS,
     given.CHECKS,
     given.NODE_CONTEXT,
+    given.REQUIRE_FULL,
     BOOT,
     given.OUTPUT,
     given.TRIED,

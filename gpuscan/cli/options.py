@@ -124,6 +124,7 @@ def _selection(values: Values) -> "Selection":
         gpus=",".join(values.get("gpus", ())),
         checks=values.get("checks", ()),
         busy=values["node_context"] == "busy",
+        require_full=values.get("require_full", False),
     )
 
 

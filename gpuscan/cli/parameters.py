@@ -143,7 +143,17 @@ NODE_CONTEXT: Declared = {
         "idle",
     )
 }
-SELECTION: Declared = PROFILE | SELECTORS | CHOSEN_GPUS | CHECKS | NODE_CONTEXT
+REQUIRE_FULL: Declared = {
+    "require_full": (
+        _judged(
+            "--require-full",
+            type_=bool,
+            help="exit 3 instead of 0 if anything of the node was not judged (partial)",
+        ),
+        False,
+    )
+}
+SELECTION: Declared = PROFILE | SELECTORS | CHOSEN_GPUS | CHECKS | NODE_CONTEXT | REQUIRE_FULL
 
 REPLAY: Declared = {
     "replay": (

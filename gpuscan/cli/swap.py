@@ -122,6 +122,7 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, again: bool, **valu
     given.CHECKS,
     given.NODE_CONTEXT,
     given.REPLAY,
+    given.REQUIRE_FULL,
     given.SCAN,
     SWAP_LEVEL,
     given.FORCE,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.suite import Check, aliases
 from gpuscan.model import Held, Node, is_unread
-from gpuscan.model.report_rows import RunInfo
+from gpuscan.model.report_rows import NotJudged, RunInfo
 from gpuscan.profile import Profile
 
 HOLD_CHECK = "history.hold"
@@ -18,7 +18,8 @@ class Case(NamedTuple):
     """One node, what it is judged by, and how.
 
     *skipped* are the ids that the user left out, *run* what the report says of this judgement. On a
-    *busy* node, findings that its jobs cause or that may wait until they end only warn.
+    *busy* node, findings that its jobs cause or that may wait until they end only warn. *left_out*
+    is what of the node is not judged; see `partial`.
     """
 
     node: Node
@@ -29,6 +30,7 @@ class Case(NamedTuple):
     notes: tuple[str, ...] = ()
     busy: bool = False
     circumstances: frozenset[Circumstance] = frozenset()
+    left_out: tuple[NotJudged, ...] = ()
 
 
 def with_current_ids(case: Case) -> Case:

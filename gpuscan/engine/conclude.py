@@ -28,6 +28,7 @@ class Circumstance(Enum):
 
     CUT_SHORT = "a signal ended the scan: it proves faults, never health"
     NOT_UNDERSTOOD = "lines of the input were not understood: it proves faults, never health"
+    PARTIAL = "the whole node was to be judged, and this is only a part of it"
     ONLY_ETHERNET = "the input lists Ethernet ports only: no check applies, and nothing is missing"
 
 
@@ -65,7 +66,8 @@ def conclude(
         row = ACTIONS[action]
         targets = _targets(results, action, parts, kinds)
         return Conclusion(row.verdict, row.exit_code, complete, action, targets)
-    if not complete or not _shows_health(results, circumstances):
+    is_part = Circumstance.PARTIAL in circumstances
+    if not complete or is_part or not _shows_health(results, circumstances):
         return Conclusion("incomplete", EXIT_INCOMPLETE, False, action, ())
     verdict = "warn" if any(one.status is Status.WARN for one in results) else "pass"
     code = exit_code(verdict, EXIT_OK, fail_on_warn=fail_on == "warn")

@@ -95,7 +95,7 @@ def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
         return ()
     optional = case.profile.optional
     conclusion = conclude(results, circumstances=case.circumstances, optional=optional)
-    if past.unread_holds or not proves_health(conclusion, case.run):
+    if past.unread_holds or not proves_health(conclusion, case.left_out):
         return tuple(watch(one, case.node) for one in past.held)
     return after_pass(past.held, Proof(case.node, results, case.run, case.profile))
 

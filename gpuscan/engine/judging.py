@@ -11,7 +11,10 @@ from gpuscan.engine import suite
 from gpuscan.engine.case import Case
 from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.measurements import measurements_of
+from gpuscan.engine.partial import by_gpus, find_left_out, find_limits
 from gpuscan.engine.report import Report
+from gpuscan.engine.selection import AUTO as AUTO
+from gpuscan.engine.selection import Selection as Selection
 from gpuscan.engine.stages import judge
 from gpuscan.errors import ProfileError, UsageError
 from gpuscan.files import bundled
@@ -22,25 +25,9 @@ from gpuscan.model.select import select_gpus
 from gpuscan.pci import pci_address
 from gpuscan.recording import Recording
 
-AUTO = "auto"
 WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all GPUs
 MOST_NAMED = 5
-GPUS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
 ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?")
-
-
-class Selection(NamedTuple):
-    """What to judge by: profile and settings, selectors of checks, GPUs, further folders of
-    checks.
-    """
-
-    profile: str = AUTO
-    settings: Sequence[str] = ()
-    only: Sequence[str] = ()
-    skip: Sequence[str] = ()
-    gpus: str = ""
-    checks: Sequence[str] = ()
-    busy: bool = False
 
 
 class Plan(NamedTuple):
@@ -119,12 +106,15 @@ def judge_recording(
     if not plan.want.only:
         refuse_unknown_checks(chosen, plan.checks)
     notes = [why, *collectors.notes(recording)]
+    left_out = find_left_out(recording, node, chosen, plan.want)
+    total = len(read_or(node.gpus, ()))
     if recording.meta.imported is not None:
         chosen = _of_a_part(recording, node, chosen, plan)
         notes += _on_import(recording)
     if plan.want.gpus:
         node, chosen, note = _restrict(node, chosen, plan)
         notes.append(note)
+        left_out += by_gpus(plan.want.gpus, len(read_or(node.gpus, ())), total)
     if recording.meta.synthetic:
         notes.append("this recording is synthetic")
     if recording.meta.ended_by_signal is not None:
@@ -134,7 +124,17 @@ def judge_recording(
     basis = ProfileInfo(chosen.name, chosen.vouches, why)
     run = _run_info(recording, file, plan.want, basis)
     around = _circumstances(recording, node)
-    case = Case(node, chosen, plan.checks, plan.skipped, run, tuple(notes), plan.want.busy, around)
+    case = Case(
+        node,
+        chosen,
+        plan.checks,
+        plan.skipped,
+        run,
+        tuple(notes),
+        plan.want.busy,
+        around,
+        left_out,
+    )
     report = judge(case)._replace(measurements=measurements_of(node))
     if report.exit_code >= FAILED:
         report = report._replace(notes=(*report.notes, *_on_history(node, file)))
@@ -207,7 +207,8 @@ def _run_info(recording: Recording, file: str, want: Selection, basis: ProfileIn
         ended_by_signal=meta.ended_by_signal,
         scope=tuple(recording.scope) if not want.gpus else (f"gpus: {want.gpus}",),
         selected=tuple(want.only),
-        limited_to=tuple(_limits(recording, want)),
+        limited_to=tuple(find_limits(recording, want)),
+        require_full=want.require_full or None,
     )
 
 
@@ -215,22 +216,6 @@ def level_of(recording: Recording) -> str:
     """Return the level at which the recording's GPUs were exercised."""
     level = recording.meta.level
     return str(level) if level in LEVELS else LEVELS[0]
-
-
-def _limits(recording: Recording, want: Selection) -> list[str]:
-    """Return in words what keeps a judgement from being one of the whole node."""
-    limits = [
-        f"--{word} {selector}"
-        for word, given in (("only", want.only), ("skip", want.skip))
-        for selector in given
-    ]
-    limits += [f"--gpus {want.gpus}"] if want.gpus else []
-    limits += ["a drill: tests were changed on purpose"] if recording.meta.drill is True else []
-    if recording.meta.imported is not None:
-        return limits + list(recording.meta.imported.kinds)
-    if not recording.covers(GPUS):
-        limits.append(str(recording.meta.fragment or "a recording without GPUs"))
-    return limits
 
 
 def _utc(seconds: Any) -> str | None:

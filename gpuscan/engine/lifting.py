@@ -23,7 +23,7 @@ from gpuscan.model.outcome import (
     SkipReason,
     Status,
 )
-from gpuscan.model.report_rows import RunInfo
+from gpuscan.model.report_rows import NotJudged, RunInfo
 from gpuscan.model.subject import NODE, parse_subject
 from gpuscan.profile import Profile
 
@@ -67,9 +67,9 @@ class Found(NamedTuple):
     record: Any = None
 
 
-def proves_health(conclusion: Conclusion, run: RunInfo) -> bool:
+def proves_health(conclusion: Conclusion, left_out: Sequence[NotJudged]) -> bool:
     """Return whether a run proves the whole node healthy: it passed, complete and of full scope."""
-    return conclusion.exit_code == 0 and conclusion.complete and not run.limited_to
+    return conclusion.exit_code == 0 and conclusion.complete and not left_out
 
 
 def after_pass(held: Iterable[Held], proof: Proof) -> tuple[Held, ...]:

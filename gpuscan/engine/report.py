@@ -10,12 +10,19 @@ from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Incident
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
-from gpuscan.model.report_rows import BlindSpot, ChangeRow, Measurement, ReportPart, RunInfo
+from gpuscan.model.report_rows import (
+    BlindSpot,
+    ChangeRow,
+    Measurement,
+    NotJudged,
+    ReportPart,
+    RunInfo,
+)
 
 
 class ReportFields(NamedTuple):
     """What a report is made of; *held* is the hold that stands after it, *hold_told* the sentence
-    on it once it is stored.
+    on it once it is stored, *partial* what of the node was not judged.
 
     *optional* and *circumstances* are for the conclusion: see `conclude`.
     """
@@ -34,6 +41,7 @@ class ReportFields(NamedTuple):
     optional: frozenset[str] = frozenset()
     circumstances: frozenset[Circumstance] = frozenset()
     hold_told: str = ""
+    partial: tuple[NotJudged, ...] = ()
 
 
 class Report(ReportFields):
@@ -48,12 +56,17 @@ class Report(ReportFields):
         """Return what follows from the results."""
         return conclude(
             self.results,
-            circumstances=self.circumstances,
+            circumstances=self.circumstances | self._narrowed(),
             optional=self.optional,
             fail_on=self.run.fail_on or "",
             parts=self.parts,
             kinds={row.slot: row.kind for row in self.changes},
         )
+
+    def _narrowed(self) -> frozenset[Circumstance]:
+        """Return the circumstance that a part was judged where the whole was asked for."""
+        narrowed = self.run.require_full and self.partial
+        return frozenset({Circumstance.PARTIAL}) if narrowed else frozenset()
 
     @property
     def verdict(self) -> str:

@@ -17,6 +17,7 @@ from gpuscan.engine.fitting import fit_to_node, require_facts
 from gpuscan.engine.hold import apply_holds, asleep_notes, hold_after
 from gpuscan.engine.naming import name_codes
 from gpuscan.engine.pairs import blame_common_end
+from gpuscan.engine.partial import find_partial
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import parts_of
 from gpuscan.engine.shared import mark_shared_cause
@@ -67,4 +68,5 @@ def judge(case: Case) -> Report:
         held=held,
         optional=case.profile.optional,
         circumstances=case.circumstances,
+        partial=find_partial(case.left_out, results),
     )

@@ -17,6 +17,13 @@ class BlindSpot(NamedTuple):
     subjects: tuple[str, ...]
 
 
+class NotJudged(NamedTuple):
+    """A part of the node that was not judged (`memory`, `number of GPUs`), and why not."""
+
+    what: str
+    why: str
+
+
 class Measurement(NamedTuple):
     """A number that was read, with its unit.
 
@@ -51,9 +58,10 @@ class RunInfo(NamedTuple):
     *started_at* is the start of the collection in UTC, *duration_s* its length in seconds, *level*
     how deep it looked. *recording* is the file judged, None for a live scan; *synthetic* data comes
     from no machine, and in a *drill* a fault was injected on purpose. *context* is idle or busy.
-    *scope* holds globs of the readings, *selected* the selectors of `--only`, and *limited_to* says
-    in words what keeps this from being a judgement of the whole node. *compared_with* and
-    *expected* are set for a comparison, *fail_on* where `--fail-on` asked that warnings count.
+    *scope* holds globs of the readings, *selected* the selectors of `--only`, and *limited_to* the
+    options and the kind of input that keep this from being a judgement of the whole node.
+    *compared_with* and *expected* are set for a comparison, *fail_on* where `--fail-on` asked that
+    warnings count, *require_full* where only a judgement of the whole node may pass.
     """
 
     gpuscan_version: str = ""
@@ -72,6 +80,7 @@ class RunInfo(NamedTuple):
     compared_with: str | None = None
     expected: tuple[str, ...] | None = None
     fail_on: str | None = None
+    require_full: bool | None = None
 
 
 class ReportedGpu(NamedTuple):
@@ -152,5 +161,5 @@ class ChangeRow(NamedTuple):
 OMITTED_IF_NONE: dict[type, tuple[str, ...]] = {
     Measurement: ("test", "card", "to"),
     ReportedGpu: ("usual_slot", "serial_source"),
-    RunInfo: ("compared_with", "expected", "fail_on"),
+    RunInfo: ("compared_with", "expected", "fail_on", "require_full"),
 }

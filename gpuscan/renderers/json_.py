@@ -13,7 +13,7 @@ from gpuscan.model.report_rows import OMITTED_IF_NONE
 from gpuscan.renderers.headline import headline
 from gpuscan.text import as_json
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -54,13 +54,14 @@ def document(report: Report) -> dict[str, Any]:
             "verdict": report.verdict,
             "exit_code": report.exit_code,
             "complete": report.complete,
-            "usable": report.exit_code == 0,
+            "usable": report.exit_code == 0 and not report.partial,
             "action": report.action.value,
             "todo": row.todo,
             "proof": row.proof,
             "targets": [target._asdict() for target in report.targets],
             "counts": counts,
         },
+        "partial": [_row(row) for row in report.partial],
         "scope": list(report.run.scope),
         "host": _row(report.host),
         "software": _row(report.software),

@@ -14,11 +14,13 @@ from xml.etree import ElementTree
 
 import junit_xml
 
+from gpuscan.engine.partial import told
 from gpuscan.engine.report import Report
 from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 from gpuscan.model.report_rows import Measurement
+from gpuscan.renderers.headline import partial_lines
 from gpuscan.text import harmless, printable
 
 ALLOWED = {
@@ -90,6 +92,7 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
         hostname=_host(report),
         timestamp=(report.run.started_at or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
+        stdout=clean("\n".join(partial_lines(report))) or None,
     )
     element: ElementTree.Element = suite.build_xml_doc()
     _trim(element)
@@ -149,6 +152,8 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
     yield "exit_code", report.exit_code
     yield "complete", str(report.complete).lower()
     yield "action", report.action.value
+    if report.partial:
+        yield "partial", "; ".join(told(report.partial))
     yield "profile", report.run.profile.name
     yield "level", report.run.level
     yield "gpuscan_version", report.run.gpuscan_version

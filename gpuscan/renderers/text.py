@@ -7,11 +7,11 @@ from gpuscan.engine.case import HOLD_CHECK, PROFILE_CHECK
 from gpuscan.engine.report import Report
 from gpuscan.model import read_or
 from gpuscan.model.devices import model_name
-from gpuscan.model.outcome import EXIT_WARN, Action, Status
+from gpuscan.model.outcome import EXIT_OK, EXIT_WARN, Action, Status
 from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
-from gpuscan.renderers.headline import headline
-from gpuscan.renderers.lines import Line, indented
+from gpuscan.renderers.headline import headline, partial_lines, shown_code
+from gpuscan.renderers.lines import INDENT, Line, indented
 from gpuscan.text import printable
 
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
@@ -20,6 +20,14 @@ MOST_UNREAD = 6  # facts that were not read and are named
 NEXT = {
     "pass": "This node may go to work.",
     "warn": "This node may go to work; see the warnings.",
+    "partial": (
+        "Nothing is wrong in what was judged, and that is not the whole node: judge the rest "
+        "before it goes to work."
+    ),
+    "full-required": (
+        "Incomplete: keep the node drained. --require-full asks for the whole node: judge it "
+        "without what left the rest out."
+    ),
     "fail-on-warn": (
         "Warnings count as failures (--fail-on warn): keep the node drained until "
         "they are resolved."
@@ -118,13 +126,15 @@ def _tail(report: Report, verbosity: int) -> Iterator[Line]:
     if verbosity == 0:
         yield from _left_out(report)
     label = f"Verdict: {report.verdict}"
-    complete = "" if report.complete else ", incomplete"
+    failed = report.action is not Action.NONE
+    complete = ", not all was read" if failed and not report.complete else ""
     counts = count_statuses(report.results)
     yield Line(
-        f"{label} (exit code {report.exit_code}{complete}); {counts}",
+        f"{label} (exit code {shown_code(report)}{complete}); {counts}",
         VERDICT_STYLES.get(report.verdict, FAILED_STYLE),
         len(label),
     )
+    yield from (Line(text, hang=len(INDENT)) for text in partial_lines(report))
     yield from _next(report)
 
 
@@ -169,22 +179,23 @@ def _next(report: Report) -> Iterator[Line]:
         yield indented(steps[0].proof, "Then:    ")
         yield from _held(report)
         return
-    limits = report.run.limited_to
-    if limits and report.exit_code == 0:
-        judged = ", ".join(limits)
-        yield Line(
-            f"Nothing is wrong within what was judged ({judged}): that is not the whole node."
-        )
-    else:
-        yield Line(NEXT[_outlook(report)])
+    yield Line(NEXT[_outlook(report)])
 
 
 def _outlook(report: Report) -> str:
     """Return the key of NEXT: the verdict, or the one thing that stands behind it."""
     if report.exit_code == EXIT_WARN:
         return "fail-on-warn"
+    if report.partial and report.exit_code == EXIT_OK:
+        return "partial"
+    if report.partial and report.run.require_full and _is_read(report):
+        return "full-required"
     unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
     return "no-profile" if unknown == {PROFILE_CHECK} else report.verdict
+
+
+def _is_read(report: Report) -> bool:
+    return all(result.status is not Status.UNKNOWN for result in report.results)
 
 
 def _held(report: Report) -> Iterator[Line]:

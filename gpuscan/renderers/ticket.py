@@ -6,6 +6,8 @@ from itertools import pairwise
 from textwrap import fill
 from typing import Any, NamedTuple
 
+from gpuscan.engine.partial import told
+from gpuscan.model.report_rows import NotJudged
 from gpuscan.model.subject import parse_subject
 from gpuscan.renderers.folding import ranges
 from gpuscan.text import as_json, printable
@@ -147,6 +149,8 @@ def _named(subject: str) -> str:
 def _head(ticket: Mapping[str, Any]) -> list[TicketLine]:
     report = ticket["report"]
     partly = "" if report["complete"] else "; some facts could not be read"
+    partial = told(NotJudged(row["what"], row["why"]) for row in report["partial"])
+    partly += f"; partial: {'; '.join(partial)}" if partial else ""
     entries = [
         TicketLine("to do", ticket["todo"]),
         TicketLine("then", ticket["proof"]),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuscan.engine.blame import Target, find_targets
 from gpuscan.engine.hold import CHECK, summary
+from gpuscan.engine.partial import told
 from gpuscan.engine.report import Report
 from gpuscan.model import Held
 from gpuscan.model.identity import real
@@ -70,7 +71,7 @@ def _by_gpu(recording: Recording) -> str:
 def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -> dict[str, Any]:
     """Return last.json."""
     run = report.run
-    limits = list(run.limited_to)
+    limits = told(report.partial)
     whole, awake = summary(held), [one for one in held if not one.asleep]
     return {
         "format": last.FORMAT,

@@ -259,7 +259,8 @@ def _doubt(found: dict[str, Any], same_boot: bool, max_age_s: float, profile: st
     if profile and _profile_name(profile) != found["profile"]:
         return f"the last run used profile {found['profile']}, not {_profile_name(profile)}"
     if not found["scope"].get("full"):
-        return "the last run did not judge the whole node"
+        limits = [str(one) for one in found["scope"].get("limits") or ("not the whole node",)]
+        return f"partial: {'; '.join(limits)}"
     failed = found["exit_code"] >= FAILED
     if not failed and (not found["complete"] or found["exit_code"] == INCOMPLETE):
         return "the last run was incomplete"

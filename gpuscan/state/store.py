@@ -32,7 +32,7 @@ from gpuscan.state.rows import Whose, document_of, fingerprint, parts_of, row_of
 
 def proves(report: Report) -> bool:
     """Tell whether a report ends a swap."""
-    return proves_health(report.conclusion, report.run)
+    return proves_health(report.conclusion, report.partial)
 
 
 class Store:

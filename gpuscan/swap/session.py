@@ -268,6 +268,6 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
         )
     if swap and proves(report):
         notes.append(f"swap {swap['ticket']} is proven, and its hold lifted")
-    elif swap and (report.exit_code < FAILED or report.run.limited_to):
+    elif swap and (report.exit_code < FAILED or report.partial):
         notes.append(f"swap {swap['ticket']} is not proven: the node stays held")
     return notes

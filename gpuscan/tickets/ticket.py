@@ -131,6 +131,7 @@ def _report(document: Document) -> dict[str, Any]:
         **{key: run.get(key) for key in about},
         **{key: summary[key] for key in verdict},
         "profile": run["profile"]["name"],
+        "partial": [dict(row) for row in document.get("partial", ())],
     }
 
 

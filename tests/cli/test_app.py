@@ -341,7 +341,8 @@ def test_broken_files_do_not_keep_the_rest_from_being_told(tmp_path: Path, call:
     done = call("judge", str(bad), "demo-broken", "/no/such", str(stranger))
     assert (done.code, done.out) == (
         41,
-        "demo-broken: hardware (41): gpu SXM7 memory.row_remap -> replace (+2)\n",
+        "demo-broken: hardware (41): replace gpu SXM7 serial 1654000000004: row remapping failed: the"
+        " GPU has run out of spare rows [memory.row_remap] (+2)\n",
     )
     first, second, third = done.err.splitlines()
     assert first.startswith(f"gpuscan: {bad}: damaged or cut off")

@@ -293,7 +293,8 @@ LIVES: dict[str, list[Step]] = {
     "a held GPU that is gone": [
         (PENDING, ("--profile", "h100"), 0, H, 30),
         (GONE, ("--profile", "h100"), 1, H, 31),
-        ({}, ("--profile", "h100"), 2, H, 0),
+        ({}, ("--profile", "h100"), 2, H, 30),  # partial: it lifts nothing
+        ({}, (), 2, H, 0),
     ],
     "a held GPU that is gone and not missed, and back": [
         (FAILED, (), 0, H, 41),

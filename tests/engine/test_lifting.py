@@ -27,7 +27,7 @@ from gpuscan.model.outcome import (
     SkipReason,
     Status,
 )
-from gpuscan.model.report_rows import RunInfo
+from gpuscan.model.report_rows import NotJudged, RunInfo
 from gpuscan.model.subject import NODE, Subject
 from gpuscan.recording import load
 
@@ -199,9 +199,10 @@ def results_of(kind: str, step: Step) -> tuple[Result, ...]:
 
 def case_of(step: Step, node: Node) -> Case:
     data = {**PROFILE.data, "gpu": {**PROFILE.data["gpu"], "count": step.count}}
-    limits = ("--only y",) if step.scope == "narrowed" else ()
-    run = RunInfo(level=step.level, limited_to=limits)
-    return Case(node, PROFILE._replace(data=data), (), run=run)
+    narrowed = step.scope == "narrowed"
+    run = RunInfo(level=step.level, limited_to=("--only y",) if narrowed else ())
+    left_out = (NotJudged("all but y", "--only y"),) if narrowed else ()
+    return Case(node, PROFILE._replace(data=data), (), run=run, left_out=left_out)
 
 
 def random_life(chance: random.Random, kind: str) -> list[Step]:

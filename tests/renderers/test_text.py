@@ -81,7 +81,8 @@ def test_the_worst_comes_first_and_the_next_action_last() -> None:
     )
     assert (
         lines[-5]
-        == "Verdict: hardware (exit code 41, incomplete); 2 fail, 1 unknown, 1 warn, 1 skip, 1 pass"
+        == "Verdict: hardware (exit code 41, not all was read); 2 fail, 1 unknown, 1 warn, 1 skip,"
+        " 1 pass"
     )
     assert lines[-4].startswith("Next:    Save nvidia-bug-report.sh")
     assert lines[-3] == "         gpu SXM5"
@@ -97,7 +98,7 @@ def test_the_broken_demo_names_the_part_to_pull() -> None:
         "         gpu SXM7: address 0000:00:09.0, serial 1654000000004, part number"
         " 692-2G520-0282-001\n" in out
     )
-    assert "Verdict: hardware (exit code 41, incomplete); " in out
+    assert "Verdict: hardware (exit code 41, not all was read); " in out
 
 
 def test_culprits_of_the_node_are_named_with_what_identifies_them() -> None:
@@ -136,10 +137,10 @@ def test_a_shared_cause_is_said() -> None:
         ),
         (
             [plain(Status.UNKNOWN)],
-            "incomplete (exit code 3, incomplete); 1 unknown",
+            "incomplete (exit code 3); 1 unknown",
             "Incomplete: keep the node drained",
         ),
-        ([], "incomplete (exit code 3, incomplete); ", "Incomplete: keep"),
+        ([], "incomplete (exit code 3); ", "Incomplete: keep"),
     ],
 )
 def test_what_to_do_without_a_failure(results: list[Result], verdict: str, advice: str) -> None:
@@ -168,9 +169,11 @@ def test_one_line_a_report() -> None:
     )
     assert (
         text.render([good, bad], verbosity=0, many=True)
-        == "a.gz: pass (0)\nb.gz: hardware (41): node a.c -> replace (+1)\n"
+        == "a.gz: pass (0)\nb.gz: hardware (41): replace node: it is wrong [a.c] (+1)\n"
     )
-    assert text.render([bad], verbosity=-1) == "hardware (41): node a.c -> replace (+1)\n"
+    assert (
+        text.render([bad], verbosity=-1) == "hardware (41): replace node: it is wrong [a.c] (+1)\n"
+    )
     assert text.render([good], verbosity=0, many=True) == "a.gz: pass (0)\n", (
         "one that is left of many"
     )
@@ -323,7 +326,8 @@ def test_json_names_the_parts_that_the_action_is_for() -> None:
     document = json_.document(report("demo-broken"))
     assert (
         document["summary"]["headline"]
-        == "hardware (41): gpu SXM7 memory.row_remap -> replace (+2)"
+        == "hardware (41): replace gpu SXM7 serial 1654000000004: row remapping failed: the GPU has"
+        " run out of spare rows [memory.row_remap] (+2)"
     )
     part = {
         "subject": "gpu:SXM7",

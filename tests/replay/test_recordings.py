@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from faults import FAULTS
 from nodes_recordings import (
     FILES,
     FOLDER,
@@ -24,12 +25,13 @@ from nodes_synthetic import COMMITTED, VARIANTS, eight_gpus
 
 from gpuscan import collectors
 from gpuscan.files import bundled
-from gpuscan.recording import dump, load
+from gpuscan.recording import dump, load, patch
 
 EXPECTED: dict[str, list[dict[str, Any]]] = {
     path.name.removesuffix(".expected.yaml"): yaml.safe_load(path.read_text("utf-8"))
     for path in FOLDER.glob("*.expected.yaml")
 }
+GONE = FAULTS["gpu-gone-that-was-there"]
 KEYS = {"profile", "chosen", "verdict", "exit", "not_passed", "skipped"}
 MAY = {"settings"}  # as with --set
 CASES = [(name, entry) for name in sorted(EXPECTED) for entry in EXPECTED[name]]
@@ -104,6 +106,8 @@ def test_every_check_passes_somewhere() -> None:
     reports = [
         judged(base(name), entry["profile"], entry.get("settings", ())) for name, entry in CASES
     ]
+    past = {key: value for key, value in GONE["set"].items() if key.startswith("history:")}
+    reports.append(judged(patch(base("demo"), past), "h200"))  # none has the archive's readings
     passed = {
         result.check
         for report in reports

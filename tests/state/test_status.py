@@ -78,7 +78,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
         {"scope": {"full": False, "limits": ["--only xid"]}},
         (),
         3,
-        "did not judge the whole node",
+        "incomplete (3): partial: --only xid; run gpuscan run",
     ),
     "a swap under way": ({"swap": SWAP}, (), 3, "swap OPS-7 is not verified yet"),
     "held": (

@@ -10,6 +10,7 @@ from gpuscan.model.report_rows import (
     BlindSpot,
     ChangeRow,
     Measurement,
+    NotJudged,
     ProfileInfo,
     ReportedDisk,
     ReportedGpu,
@@ -25,6 +26,7 @@ PLACES: dict[type, tuple[str | int, ...]] = {
     ReportedDisk: ("parts", "items", "oneOf", 2),
     ChangeRow: ("changes", "items"),
     Measurement: ("measurements", "items"),
+    NotJudged: ("partial", "items"),
     BlindSpot: ("blind_spots", "items"),
 }
 # fields that every report has now and that the schema does not require, because older ones do not
@@ -41,6 +43,7 @@ RECORDS: dict[type, str] = {
     ReportedDisk: "a disk",
     ChangeRow: "one slot, part or cable",
     Measurement: "one number",
+    NotJudged: "one part of the node",
     BlindSpot: "one lack",
 }
 # a description alone, or keywords that replace those of the type (None drops one)
@@ -63,7 +66,7 @@ FIELDS: dict[type, dict[str, str | dict[str, Any]]] = {
         "ended_by_signal": "number of the signal that cut the scan short",
         "scope": {"$ref": "#/$defs/scope"},
         "selected": "the selectors of --only; empty where all checks ran",
-        "limited_to": "what keeps this from being a judgement of the whole node, in words; else empty",
+        "limited_to": "the options and the kind of input that narrow this judgement; `partial` says what they leave out",
         "compared_with": "the recording, or the list of expected parts, that this one was compared with",
         "expected": "what was expected to be replaced",
         "fail_on": {
@@ -71,6 +74,15 @@ FIELDS: dict[type, dict[str, str | dict[str, Any]]] = {
             "const": "warn",
             "type": None,
         },
+        "require_full": {
+            "description": "present where --require-full asked that a partial judgement is incomplete",
+            "const": True,
+            "type": None,
+        },
+    },
+    NotJudged: {
+        "what": "what was not judged: memory, number of GPUs, kernel log",
+        "why": "the option, the input or the profile that leaves it out",
     },
     ProfileInfo: {
         "name": "its name",
