@@ -14,13 +14,17 @@ app = typer.Typer()
 def doctor(format_: str, **values: Any) -> int:
     """Show what gpuscan can read here, and how to read more.
 
-    It depends on the user, the container and the driver.
+    It depends on the user, the container and the driver. The exit code is 3 where
+    nothing can be read by NVML, of the PCI bus or of the kernel log: then there is no verdict.
     """
     from gpuscan.cli import visibility
     from gpuscan.cli.options import read_scan_options
     from gpuscan.cli.output import write
     from gpuscan.live.machine import scan_machine
+    from gpuscan.model.outcome import EXIT_INCOMPLETE, EXIT_OK
 
     recording, signal = scan_machine(read_scan_options(values))
     write(visibility.render(recording, format_), "")
-    return 128 + signal if signal else 0
+    if signal:
+        return 128 + signal
+    return EXIT_OK if visibility.can_judge(recording) else EXIT_INCOMPLETE

@@ -14,6 +14,7 @@ from gpuscan.state.access import HistoryOptions
 if TYPE_CHECKING:
     from gpuscan.cli.output import OutputOptions
     from gpuscan.engine.judging import Selection
+    from gpuscan.profile.site import SiteConfig
     from gpuscan.swap.compare import SwapOptions
 
 Values = Mapping[str, Any]  # of a command's options, by parameter name, as typer parsed them
@@ -62,7 +63,7 @@ def read_scan_options(values: Values) -> ScanOptions:
         scanner=values.get("scanner"),
         root=values["root"],
         driver_root=values["driver_root"] or "",
-        deadline_s=values["deadline"],
+        deadline_s=_site().deadline_s if values["deadline"] is None else values["deadline"],
         cables=values.get("cables", False),
     )
 
@@ -113,6 +114,12 @@ def refuse_scan_options(values: Values) -> None:
             )
 
 
+def _site() -> "SiteConfig":
+    from gpuscan.profile.site import load_site_config
+
+    return load_site_config()
+
+
 def _selection(values: Values) -> "Selection":
     from gpuscan.engine.judging import Selection
 
@@ -132,7 +139,7 @@ def _output(values: Values) -> "OutputOptions":
     from gpuscan.cli.output import OutputOptions, parse_report
 
     return OutputOptions(
-        format=values["format_"],
+        format=values["format_"] or _site().format or "text",
         output=values.get("output") or "",
         verbosity=-1 if values.get("quiet") else values.get("verbose", 0),
         exit_style=values.get("exit_style", "full"),

@@ -168,7 +168,12 @@ REPLAY: Declared = {
 }
 ROOT: Declared = {
     "root": (
-        _input(flags.ROOT, metavar="DIR", help="read /proc, /sys, /dev and /etc below DIR"),
+        _input(
+            flags.ROOT,
+            metavar="DIR",
+            help="read the machine's /proc, /sys, /dev and /etc below DIR; gpuscan's own"
+            " /etc/gpuscan stays where it is (GPUSCAN_CONFIG names another configuration)",
+        ),
         "/",
     )
 }
@@ -259,7 +264,14 @@ EXIT_STYLE: Declared = {
     )
 }
 OUTPUT: Declared = {
-    "format_": (_output("--format", type_=choice(*FORMATS), help="format of the report"), "text"),
+    "format_": (
+        _output(
+            "--format",
+            type_=choice(*FORMATS) | None,
+            help="format of the report (default text, or that of /etc/gpuscan/config.yaml)",
+        ),
+        None,
+    ),
     **FILE_OUTPUT,
     "report": (
         _output(

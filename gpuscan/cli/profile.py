@@ -86,7 +86,8 @@ def validate_profiles(names: Sequence[str]) -> int:
     checks = judging.all_checks()
     for name in names:
         try:
-            judging.refuse_unknown_checks(profiles.load(name), checks)
+            loaded = profiles.load(name, objection=judging.objection(checks))
+            judging.refuse_unknown_checks(loaded, checks)
             write(f"{name}: valid\n", "")
         except GpuscanError as error:
             code = 2

@@ -39,6 +39,11 @@ GAINS = {
         "PCI devices",
         "no-permission",
     ): "run as root: only root can read a GPU's VPD (serial and part number)",
+    (
+        "kernel log",
+        "not-found",
+    ): "there is no /dev/kmsg here: mount it into the container (--device /dev/kmsg, --cap-add"
+    " SYSLOG), and /run/log/journal or /var/log/journal",
     ("DMI", "no-permission"): "run as root: only root can read serial numbers in DMI",
     ("DMI", "not-found"): "this machine or container has no DMI data",
     ("NVML", "no-permission"): "run as root, or give the container the device files (--gpus all)",
@@ -54,6 +59,9 @@ NVML_CODES = {
     18: "kernel module and library have different versions: reload the module or reboot",
 }
 WRONG_BINDINGS = ("pynvml", "nvidia-ml-py3")
+
+
+NEEDED = ("NVML", "PCI devices", "kernel log")  # without them there is no verdict
 
 
 class Visibility(NamedTuple):
@@ -82,6 +90,11 @@ def render(recording: Recording, format_: str) -> str:
     lines = [f"gpuscan {__version__}, Python {sys.version.split()[0]}, uid {os.geteuid()}"]
     lines += [_line(area) for area in areas if area.asked]
     return "\n".join([*lines, *(f"warning: {warning}" for warning in warnings)]) + "\n"
+
+
+def can_judge(recording: Recording) -> bool:
+    """Return whether something was read of everything that a verdict needs."""
+    return all(_assess(name, recording).answered for name in NEEDED)
 
 
 def _line(area: Visibility) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpuscan.engine.conclude import Circumstance
-from gpuscan.engine.suite import Check, aliases
+from gpuscan.engine.suite import Check, aliases, expand
 from gpuscan.model import Held, Node, is_unread
 from gpuscan.model.report_rows import NotJudged, RunInfo
 from gpuscan.profile import Profile
@@ -34,11 +34,13 @@ class Case(NamedTuple):
 
 
 def with_current_ids(case: Case) -> Case:
-    """Return the case with renamed checks called by their current ids in profile and past."""
+    """Return the case with renamed checks called by their current ids in profile and past, and the
+    profile's areas and globs replaced by the ids that they select.
+    """
     renamed = aliases(case.checks) | HOLD_ALIASES
     data, past = case.profile.data, case.node.past
-    skip = {renamed.get(name, name): why for name, why in data["skip"].items()}
-    optional = [renamed.get(name, name) for name in data["optional"]]
+    skip = expand(case.checks, data["skip"])
+    optional = list(expand(case.checks, dict.fromkeys(data["optional"], "")))
     profile = case.profile._replace(data={**data, "skip": skip, "optional": optional})
     case = case._replace(profile=profile)
     if is_unread(past):

@@ -54,7 +54,10 @@ def all_checks(folders: Sequence[str] = ()) -> tuple[suite.Check, ...]:
 def prepare(want: Selection) -> Plan:
     """Load and select what is wanted; raises GpuscanError for whatever does not exist."""
     checks, skipped = suite.select(all_checks(want.checks), want.only, want.skip)
-    named = None if want.profile == AUTO else profile.load(want.profile, want.settings)
+    named = None
+    if want.profile != AUTO:
+        object_to = None if want.only else objection(checks)
+        named = profile.load(want.profile, want.settings, object_to)
     if named is not None and not want.only:
         refuse_unknown_checks(named, checks)
     return Plan(checks, skipped, named, want)
@@ -62,18 +65,25 @@ def prepare(want: Selection) -> Plan:
 
 def refuse_unknown_checks(named: profile.Profile, checks: Sequence[suite.Check]) -> None:
     """Raise ProfileError where a profile speaks of a check that there is not."""
-    known = [one.id for one in checks]
-    aliases = suite.aliases(checks)
-    strangers = [
-        name
-        for name in (*named.data["skip"], *named.data["optional"])
-        if name not in known and name not in aliases
+    object_to = objection(checks)
+    told = [
+        why for name in (*named.data["skip"], *named.data["optional"]) if (why := object_to(name))
     ]
-    if strangers:
-        raise ProfileError(
-            f"profile {named.name}: no check is called {strangers[0]}:"
-            f" {suite.hint_at_checks(strangers[0], checks)}"
-        )
+    if told:
+        if named.name in profile.list_profiles():
+            profile.refuse_mistakes(named.name, object_to)
+        raise ProfileError(f"profile {named.name}: {told[0]}")
+
+
+def objection(checks: Sequence[suite.Check]) -> profile.Objection:
+    """Return what says why a selector of checks is none, "" if it is one."""
+
+    def object_to(selector: str) -> str:
+        if suite.matches(checks, selector):
+            return ""
+        return f"no check is called {selector}: {suite.hint_at_checks(selector, checks)}"
+
+    return object_to
 
 
 def provenance(recording: Recording, plan: Plan) -> dict[str, Any]:

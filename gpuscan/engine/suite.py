@@ -5,7 +5,7 @@ selected.
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
@@ -407,6 +407,23 @@ def _matching(checks: Sequence[Check], selectors: Sequence[str]) -> frozenset[st
             raise UsageError(f"selector '{selector}' matches no check: {hint}")
         found |= hits
     return frozenset(found)
+
+
+def matches(checks: Iterable[Check], selector: str) -> bool:
+    """Return whether an area, an id (also a former one) or a glob selects any check."""
+    return any(_answers_to(one, selector) for one in checks)
+
+
+def expand(checks: Iterable[Check], selectors: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of selectors by the id of each check that they select; an id wins over a
+    glob, and a glob over an area.
+    """
+    known = tuple(checks)
+    found: dict[str, str] = {}
+    for selector in sorted(selectors, key=lambda word: ("." in word, not set(word) & set("*?["))):
+        hits = [one.id for one in known if _answers_to(one, selector)]
+        found |= dict.fromkeys(hits or [selector], selectors[selector])
+    return found
 
 
 def hint_at_checks(word: str, checks: Sequence[Check]) -> str:

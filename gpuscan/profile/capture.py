@@ -7,6 +7,7 @@ expectation true; *names*, the words for a number.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,23 @@ from gpuscan.profile.listing import render_yaml
 from gpuscan.profile.version import parts
 
 FEWEST_TO_FOLD = 3
+
+
+def _in_order(label: Any) -> tuple[Any, ...]:
+    """Return a key that sorts SXM2 before SXM10."""
+    return tuple((word.isdigit(), word.zfill(9)) for word in re.findall(r"\d+|\D+", str(label)))
+
+
+def _plain(value: Any) -> Any:
+    """Return a whole number as one: 700, not 700.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 FLOOR_SHARE = 0.85  # of the median: GPUs differ by 5 %, and a fault that matters by more than 10 %
 FOLDS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "count": len,
-    "list": list,
-    "set": lambda values: sorted(set(values)),
+    "list": lambda values: sorted(values, key=_in_order),
+    "set": lambda values: sorted(set(values), key=_in_order),
     "min": min,
     "sum": sum,
 }
@@ -62,11 +75,11 @@ def _capture(node: Node) -> dict[str, Any]:
         if rule["fact"].startswith("gpus.") and rule.get("fold") != "list":
             fact = rule["fact"].removeprefix("gpus.")
             values = [(gpu.label, _value(rule, _walk(gpu, fact))) for gpu in gpus]
-            expectations[key] = _agree(key, values)
+            expectations[key] = _plain(_agree(key, values))
             continue
         found = _walk(node, rule["fact"])
         if found or (found is not None and rule.get("fold") == "count"):
-            expectations[key] = _value(rule, found)
+            expectations[key] = _plain(_value(rule, found))
     machine = [name for name in (node.host.vendor, node.host.product) if not is_unread(name)]
     match = {"device_ids": [areas["gpu"]["device_id"]]}
     if machine:

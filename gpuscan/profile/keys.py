@@ -49,6 +49,15 @@ def _defaults(branch: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
+def descriptions() -> dict[str, str]:
+    """Return what each key means, by its dotted path."""
+    return {
+        path: key["description"]
+        for path, key, _ in _walk(load_schema(), "")
+        if "description" in key
+    }
+
+
 def leaves() -> tuple[str, ...]:
     """Return every key that holds a value, by its dotted path."""
     return tuple(path for path, key, _ in _walk(load_schema(), "") if "default" in key)

@@ -4,10 +4,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpuscan.profile.keys import is_table
-from gpuscan.profile.loading import load
+from gpuscan.profile.keys import descriptions, is_table
+from gpuscan.profile.loading import BASE, ancestors, load
 from gpuscan.profile.names import list_profiles
 from gpuscan.table import align
+
+NOT_EXPECTED = ("description", "match")  # they say nothing of what a node should be
 
 
 def render_list(format_: str, width: int = 0) -> str:
@@ -30,7 +32,15 @@ def render_profile(name: str, settings: Sequence[str], format_: str) -> str:
     loaded = load(name, settings)
     if format_ == "json":
         return json.dumps({"name": loaded.name, **loaded.data}, indent=1) + "\n"
-    return render_yaml({key: value for key, value in loaded.data.items() if key != "match"})
+    family = " and ".join([*ancestors(name), *([] if name == BASE else [BASE])])
+    head = f"# {loaded.name}" + (f", with what it inherits from {family}" if family else "")
+    head += f"\n# match: {json.dumps(loaded.data['match'])}\n" if loaded.data["match"] else "\n"
+    shown = {key: value for key, value in loaded.data.items() if key != "match"}
+    return head + render_yaml(shown, described=True)
+
+
+def _note(notes: Mapping[str, str], key: str) -> str:
+    return f" # {notes[key]}" if key in notes else ""
 
 
 def render_difference(first: str, second: str, format_: str) -> str:
@@ -39,7 +49,7 @@ def render_difference(first: str, second: str, format_: str) -> str:
     rows = [
         (key, left.get(key), right.get(key))
         for key in sorted({*left, *right})
-        if left.get(key) != right.get(key)
+        if left.get(key) != right.get(key) and key.split(".")[0] not in NOT_EXPECTED
     ]
     if format_ == "json":
         return (
@@ -60,17 +70,21 @@ def _flatten(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield f"{above}{key}", value
 
 
-def render_yaml(data: Mapping[str, Any]) -> str:
+def render_yaml(data: Mapping[str, Any], *, described: bool = False) -> str:
     """Return a profile's data as YAML, two levels deep; JSON is YAML for each value, and needs no
-    quoting rules of its own.
+    quoting rules of its own. *described* adds what each key means, with its unit.
     """
+    notes = descriptions() if described else {}
     lines = []
     for key, value in data.items():
         if isinstance(value, Mapping) and not value:
             continue
         if isinstance(value, Mapping):
-            lines.append(f"{key}:")
-            lines += [f"  {name}: {json.dumps(item)}" for name, item in value.items()]
+            lines.append(f"{key}:{_note(notes, key)}")
+            lines += [
+                f"  {name}: {json.dumps(item)}{_note(notes, f'{key}.{name}')}"
+                for name, item in value.items()
+            ]
         else:
-            lines.append(f"{key}: {json.dumps(value)}")
+            lines.append(f"{key}: {json.dumps(value)}{_note(notes, key)}")
     return "\n".join(lines) + "\n"

@@ -2,13 +2,13 @@
 changes of `--set` over it.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuscan.errors import ProfileError
 from gpuscan.profile import names, yamlfile
 from gpuscan.profile.keys import default_data, is_table, load_schema
+from gpuscan.profile.mistakes import Objection, refuse_mistakes
 from gpuscan.profile.settings import apply_settings
 
 BASE = "default"
@@ -35,11 +35,20 @@ class Profile(NamedTuple):
         return frozenset(self.data["optional"])
 
 
-def load(name: str, settings: Sequence[str] = ()) -> Profile:
-    """Return the profile with this name or in this file; raises ProfileError (file:line:column)."""
-    data = load_family(name)
+def load(name: str, settings: Sequence[str] = (), objection: Objection | None = None) -> Profile:
+    """Return the profile with this name or in this file; raises ProfileError with every mistake
+    (file:line:column). With an *objection*, selectors of checks are looked at, too.
+    """
+    try:
+        data = load_family(name)
+    except ProfileError:
+        refuse_mistakes(name, objection)
+        raise
+    selectors = [*(data.get("skip") or ()), *(data.get("optional") or ())]
+    if objection is not None and any(map(objection, selectors)):
+        refuse_mistakes(name, objection)
     merged = _merge(load_family(BASE), data) if name != BASE else data
-    shown = os.path.basename(name).removesuffix(".yaml") if names.is_path(name) else name
+    shown = names.shown_name(name)
     return Profile(shown, apply_settings(merged, settings))
 
 
@@ -65,10 +74,18 @@ def load_family(name: str, children: tuple[str, ...] = ()) -> dict[str, Any]:
     parent = data.pop("extends", None)
     if parent is None:
         return data
-    if names.is_path(parent) and not os.path.isabs(parent):
-        parent = os.path.join(os.path.dirname(path), parent)
-    merged = _merge(load_family(parent, (*children, path)), data)
+    merged = _merge(load_family(names.beside(parent, path), (*children, path)), data)
     return _drop_estimates(merged, data.get("burnin") or {})
+
+
+def ancestors(name: str) -> tuple[str, ...]:
+    """Return the names of a profile's parents, nearest first."""
+    found: list[str] = []
+    files = [names.find(name)]
+    while len(found) < DEEPEST and (parent := parse(files[-1]).get("extends")) is not None:
+        found.append(names.shown_name(parent))
+        files.append(names.find(names.beside(parent, files[-1]), tuple(files)))
+    return tuple(found)
 
 
 def parse(path: str) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 import os
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import NamedTuple
 
+from gpuscan.errors import ProfileError
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.profile import names, yamlfile
-from gpuscan.profile.loading import BASE, Profile, load, load_family, parse
+from gpuscan.profile.loading import BASE, Profile, ancestors, load, load_family, parse
 from gpuscan.profile.network import fit_network
-from gpuscan.profile.site import load_site_config
+from gpuscan.profile.site import SiteConfig, load_site_config
 from gpuscan.profile.values import options
 
 GPUS_FIT, MACHINE_FITS = 1, 2
@@ -17,29 +19,33 @@ GPUS_FIT, MACHINE_FITS = 1, 2
 
 class _Traits(NamedTuple):
     """What a profile is matched with: the device ids of the GPUs that compute, None where one was
-    not read; the machine's DMI names; the names of its vGPUs.
+    not read; the machine's DMI names; the names of its vGPUs; the number of GPUs and the
+    name of the first, for words only.
     """
 
     device_ids: frozenset[str | None]
     machine: tuple[str, ...]
     vgpus: frozenset[str]
+    gpus: int = 0
+    model: str = ""
 
 
 def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     """Return the profile that fits this machine, and why; the number of GPUs plays no part.
 
-    A profile that names the machine wins over one that names only its GPUs. If none fits, or
-    several fit equally, the default profile is used, which vouches for nothing.
+    A profile that names the machine wins over one that names only its GPUs, then the site's own
+    over a bundled one, then a child over its parent. If none fits, or several fit equally, the
+    default profile is used, which vouches for nothing.
     """
     site = load_site_config()
     if site.profile:
-        return load(site.profile, settings), f"profile {site.profile}, pinned in {site.path}"
+        return _load_pinned(site, settings), f"profile {site.profile}, pinned in {site.path}"
     if is_unread(node.gpus):
         return _default(settings), "no profile chosen: the GPUs could not be listed"
     traits = _traits(node)
     scores = {name: _score(name, path, traits) for name, path in names.list_profiles().items()}
     score = max(scores.values(), default=0)
-    best = sorted(name for name in scores if scores[name] == score) if score else []
+    best = _prefer_own([name for name in scores if scores[name] == score]) if score else []
     if len(best) == 1:
         chosen = load(best[0], settings)._replace(vouches=score == MACHINE_FITS)
         if not traits.vgpus <= set(options(chosen.data["gpu"]["name"])):
@@ -56,6 +62,26 @@ def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
     return _default(settings), why
 
 
+def _load_pinned(site: SiteConfig, settings: Sequence[str]) -> Profile:
+    """Return the pinned profile; an unknown one is a mistake of the configuration."""
+    try:
+        names.find(site.profile)
+    except ProfileError as error:
+        line, column = site.pinned_at
+        raise ProfileError(f"{site.path}:{line}:{column}: $.profile: {error}") from None
+    return load(site.profile, settings)
+
+
+def _prefer_own(fitting: Sequence[str]) -> list[str]:
+    """Return the site's own among profiles that fit equally, without those that another extends."""
+    files = names.list_profiles()
+    own = [name for name in fitting if not names.is_bundled_file(files[name])] or list(fitting)
+    if len(own) < 2:
+        return own
+    parents = {parent for name in own for parent in ancestors(name)}
+    return sorted(name for name in own if name not in parents)
+
+
 def _default(settings: Sequence[str]) -> Profile:
     return load(BASE, settings)._replace(vouches=False)
 
@@ -67,6 +93,8 @@ def _traits(node: Node) -> _Traits:
         frozenset(read_or(gpu.device_id, None) for gpu in gpus),
         tuple(name for name in dmi if not is_unread(name)),
         frozenset(str(gpu.name) for gpu in gpus if gpu.virtualization == "vgpu"),
+        len(gpus),
+        str(read_or(gpus[0].name, "GPU")) if gpus else "",
     )
 
 
@@ -74,7 +102,35 @@ def _reason(score: int, traits: _Traits) -> str:
     if score == MACHINE_FITS:
         return "matches this machine"
     machine = " ".join(traits.machine) or "it gives no DMI names"
-    return f"matches these GPUs; no profile knows this machine ({machine})"
+    why = f"matches these GPUs; no profile knows this machine ({machine})"
+    hint = _suggest(traits)
+    return f"{why}; {hint}" if hint else why
+
+
+def _suggest(traits: _Traits) -> str:
+    """Return which profile may be meant. The number of GPUs picks words, never a profile: of a node
+    that lost half of its GPUs it is the number of another machine.
+    """
+    known = _counts_of(*traits.device_ids) if len(traits.device_ids) == 1 else {}
+    most = max(known.values(), default=0)
+    if traits.gpus == most and most:
+        meant = " or ".join(f"--profile {name}" for name in sorted(known) if known[name] == most)
+        return f"{traits.gpus} x {traits.model}: did you mean {meant}?"
+    listed = ", ".join(f"{name} ({known[name]} x GPU)" for name in sorted(known))
+    return f"name the one that it should be with --profile: {listed}" if listed else ""
+
+
+@cache
+def _counts_of(device_id: str | None) -> dict[str, int]:
+    """Return the number of GPUs that each bundled profile of these GPUs expects."""
+    counts: dict[str, int] = {}
+    for name, path in names.list_profiles().items():
+        if device_id is None or name == BASE or not names.is_bundled_file(path):
+            continue
+        gpu = load_family(name).get("gpu") or {}
+        if gpu.get("device_id") == device_id and gpu.get("count"):
+            counts[name] = gpu["count"]
+    return counts
 
 
 def _score(name: str, path: str, traits: _Traits) -> int:

@@ -6,6 +6,8 @@ from gpuscan import files
 from gpuscan.errors import ProfileError, near_misses
 from gpuscan.files import bundled
 
+ENDINGS = (".yaml", ".yml")  # the first wins where a folder has both
+
 
 def folders() -> list[str]:
     """Return the folders in which profile names are looked up: the site's, then the bundled one."""
@@ -25,7 +27,12 @@ def list_profiles() -> dict[str, str]:
                 f"{folder}: {error.strerror}: its profiles cannot be listed"
             ) from None
         names.update(
-            {file[:-5]: os.path.join(folder, file) for file in listing if file.endswith(".yaml")}
+            {
+                file.removesuffix(ending): os.path.join(folder, file)
+                for ending in reversed(ENDINGS)
+                for file in listing
+                if file.endswith(ending)
+            }
         )
     return names
 
@@ -47,7 +54,22 @@ def is_bundled_file(path: str) -> bool:
 
 def is_path(name: str) -> bool:
     """Return whether a profile is named by its file: with a slash, or with YAML's ending."""
-    return "/" in name or name.endswith((".yaml", ".yml"))
+    return "/" in name or name.endswith(ENDINGS)
+
+
+def beside(parent: str, path: str) -> str:
+    """Return where a parent is looked for: a file beside its child, a name among all profiles."""
+    if is_path(parent) and not os.path.isabs(parent):
+        return os.path.join(os.path.dirname(path), parent)
+    return parent
+
+
+def shown_name(name: str) -> str:
+    """Return what a profile that is named by its name or its file is called."""
+    if not is_path(name):
+        return next((one for one in list_profiles() if one.lower() == name.lower()), name)
+    base = os.path.basename(name)
+    return next((base.removesuffix(end) for end in ENDINGS if base.endswith(end)), base)
 
 
 def find(name: str, children: tuple[str, ...] = ()) -> str:

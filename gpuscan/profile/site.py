@@ -15,6 +15,8 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
     "properties": {
         "profile": {"type": "string"},
+        "deadline": _SECONDS,
+        "format": {"type": "string", "enum": ["text", "json", "junit", "junit-full"]},
         "limits": {
             "type": "object",
             "additionalProperties": False,
@@ -29,11 +31,16 @@ TYPES: dict[str, tuple[type, ...]] = {"object": (dict,), "string": (str,), "numb
 
 
 class SiteConfig(NamedTuple):
-    """What the site configuration says; *path* is its file."""
+    """What the site configuration says; *path* is its file, *pinned_at* line and column of the
+    profile.
+    """
 
     path: str
     profile: str = ""
     limits: Mapping[str, float] = {}
+    pinned_at: tuple[int, int] = (1, 1)
+    deadline_s: float | None = None
+    format: str = ""
 
 
 def load_site_config() -> SiteConfig:
@@ -47,10 +54,21 @@ def load_site_config() -> SiteConfig:
         if path == os.environ.get(SITE_CONFIG_VARIABLE):
             raise ProfileError(f"{SITE_CONFIG_VARIABLE}={path}: no such file")
         return SiteConfig(path)
-    data, positions = yamlfile.load(yamlfile.read_text(path), path)
+    text = yamlfile.read_text(path)
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        return SiteConfig(path)  # comments only
+    data, positions = yamlfile.load(text, path)
     if not _satisfies(data, SCHEMA):
         yamlfile.validate(data, positions, path, SCHEMA)
-    return SiteConfig(path, data.get("profile", ""), data.get("limits", {}))
+    pinned_at = positions.get(("profile",), (1, 1))
+    return SiteConfig(
+        path,
+        data.get("profile", ""),
+        data.get("limits", {}),
+        pinned_at,
+        data.get("deadline"),
+        data.get("format", ""),
+    )
 
 
 def _satisfies(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -63,6 +81,8 @@ def _satisfies(value: Any, schema: Mapping[str, Any]) -> bool:
         return False
     if isinstance(value, (int, float)):
         return bool(schema["exclusiveMinimum"] < value <= schema["maximum"])
+    if isinstance(value, str):
+        return value in schema.get("enum", (value,))
     if isinstance(value, dict):
         keys = schema["properties"]
         return all(name in keys and _satisfies(item, keys[name]) for name, item in value.items())

@@ -1,7 +1,7 @@
 """YAML with positions: every mistake in a file is reported as file:line:column: $.path: reason."""
 
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterator, Set
+from typing import Any
 
 import yaml
 
@@ -12,6 +12,7 @@ LARGEST = 1 << 20  # bytes of a file
 MOST_NODES = 20_000
 DEEPEST = 50
 Position = tuple[int, int]
+Mistake = tuple[Position, str]  # where it is, and its line
 Positions = dict[tuple[Any, ...], Position]
 _SCALARS: dict[str, Any] = {
     "tag:yaml.org,2002:str": str,
@@ -44,15 +45,26 @@ def read_text(path: str, *, trusted: bool = False) -> str:
 
 def load(text: str, name: str) -> tuple[Any, Positions]:
     """Return the document and the position (line, column, from 1) of every value by its path, and
-    of every key by `(*path, key, "")`. Raises ProfileError; *name* is the file in its text.
+    of every key by `(*path, key, "")`. Raises ProfileError with every mistake; *name* is the file
+    in its text.
+    """
+    document, positions, mistakes, _ = read(text, name)
+    refuse(mistakes)
+    return document, positions
+
+
+def read(text: str, name: str) -> tuple[Any, Positions, list[Mistake], set[tuple[Any, ...]]]:
+    """Return document and positions as `load` does, with the mistakes, and the paths of the values
+    that could not be read, which are None. Raises ProfileError for what is no YAML at all.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         root = yaml.compose(text, Loader=loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ProfileError(f"{name}:{_place(error)}: not valid YAML: {_problem(error)}") from None
-    positions: Positions = {}
-    return _Reader(name, positions).value(root, ()), positions
+    reader = _Reader(name)
+    document = reader.value(root, ())
+    return document, reader.positions, reader.mistakes, reader.unread
 
 
 def _place(error: Exception) -> str:
@@ -67,11 +79,15 @@ def _problem(error: Exception) -> str:
 
 
 class _Reader:
-    """Converts the tree of nodes, and counts them so that nested aliases cannot blow it up."""
+    """Converts the tree of nodes, notes what is wrong with it, and counts nodes so that nested
+    aliases cannot blow it up.
+    """
 
-    def __init__(self, name: str, positions: Positions) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.positions = positions
+        self.positions: Positions = {}
+        self.mistakes: list[Mistake] = []
+        self.unread: set[tuple[Any, ...]] = set()
         self.nodes = 0
 
     def value(self, node: Any, path: tuple[Any, ...]) -> Any:
@@ -79,7 +95,8 @@ class _Reader:
         if node is None:
             raise ProfileError(f"{self.name}:1:1: the file is empty")
         if self.nodes > MOST_NODES or len(path) > DEEPEST:
-            self.refuse(node, path, "too many or too deep values (aliases within aliases?)")
+            self.note(node, path, "too many or too deep values (aliases within aliases?)")
+            refuse(self.mistakes)
         self.positions[path] = _position(node)
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
@@ -93,9 +110,11 @@ class _Reader:
             key = key_node.value
             if key_node.tag != "tag:yaml.org,2002:str" or not isinstance(key, str):
                 why = f"key {key!r} is not text: quote it, and do not merge mappings with <<"
-                self.refuse(key_node, path, why)
+                self.note(key_node, path, why)
+                continue
             if key in result:
-                self.refuse(key_node, path, f"key '{key}' is given twice")
+                self.note(key_node, path, f"key '{key}' is given twice")
+                continue
             result[key] = self.value(value_node, (*path, key))
             self.positions[(*path, key, "")] = _position(key_node)
         return result
@@ -103,10 +122,11 @@ class _Reader:
     def scalar(self, node: Any, path: tuple[Any, ...]) -> Any:
         text, tag = node.value, node.tag
         if tag not in _SCALARS:
-            self.refuse(node, path, f"'{text}' would be read as {tag.rsplit(':', 1)[-1]}: quote it")
+            why = f"'{text}' would be read as {tag.rsplit(':', 1)[-1]}: quote it"
+            return self.unreadable(node, path, why)
         if tag.endswith(":bool") and text.lower() not in ("true", "false"):
             why = f"'{text}' would be read as true or false: quote it, or write true or false"
-            self.refuse(node, path, why)
+            return self.unreadable(node, path, why)
         digits = text.lstrip("+-")
         odd = tag.endswith(":int") and len(digits) > 1 and digits.startswith("0")
         odd = odd or ("_" in text and tag.endswith((":int", ":float")))
@@ -118,11 +138,16 @@ class _Reader:
             why = (
                 f"'{text}' is an unusual number (22:30, 0x10, 017, 1_0): quote it or write it plain"
             )
-            self.refuse(node, path, why)
+            return self.unreadable(node, path, why)
 
-    def refuse(self, node: Any, path: tuple[Any, ...], why: str) -> NoReturn:
+    def unreadable(self, node: Any, path: tuple[Any, ...], why: str) -> None:
+        self.unread.add(path)
+        self.note(node, path, why)
+
+    def note(self, node: Any, path: tuple[Any, ...], why: str) -> None:
         line, column = _position(node)
-        raise ProfileError(f"{self.name}:{line}:{column}: {dotted(path)}: {why}")
+        text = f"{self.name}:{line}:{column}: {dotted(path)}: {why}"
+        self.mistakes.append(((line, column), text))
 
 
 def _position(node: Any) -> Position:
@@ -136,30 +161,50 @@ def dotted(path: tuple[Any, ...]) -> str:
 
 def validate(document: Any, positions: Positions, name: str, schema: dict[str, Any]) -> None:
     """Raise ProfileError with every mistake against *schema*, each at its place."""
+    refuse(mistakes_against(schema, document, positions, name))
+
+
+def mistakes_against(
+    schema: dict[str, Any],
+    document: Any,
+    positions: Positions,
+    name: str,
+    unread: Set[tuple[Any, ...]] = frozenset(),
+) -> list[Mistake]:
+    """Return every mistake against *schema*; those of values that were not read are known."""
     from jsonschema import Draft202012Validator  # 90 ms
 
-    errors = sorted(
-        Draft202012Validator(schema).iter_errors(document),
-        key=lambda error: list(map(str, error.absolute_path)),
-    )
-    if errors:
-        raise ProfileError(
-            *(line for error in errors for line in _error_lines(error, positions, name))
-        )
+    errors = [
+        error
+        for error in Draft202012Validator(schema).iter_errors(document)
+        if tuple(error.absolute_path) not in unread
+    ]
+    return [mistake for error in errors for mistake in _mistakes(error, positions, name)]
 
 
-def _error_lines(error: Any, positions: Positions, name: str) -> Iterator[str]:
+def refuse(mistakes: list[Mistake]) -> None:
+    """Raise ProfileError with all mistakes in the order of their places, if there are any."""
+    if mistakes:
+        raise ProfileError(*dict.fromkeys(line for _, line in sorted(mistakes)))
+
+
+def mistake_at(positions: Positions, path: tuple[Any, ...], name: str, why: str) -> Mistake:
+    """Return what is wrong with the value at *path*, or with the key at `(*path, "")`."""
+    shown = path[:-1] if path[-1:] == ("",) else path
+    line, column = positions.get(path, positions.get(shown[:-1], (1, 1)))
+    return (line, column), f"{name}:{line}:{column}: {dotted(shown)}: {why}"
+
+
+def _mistakes(error: Any, positions: Positions, name: str) -> Iterator[Mistake]:
     path = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
         known = list(error.schema.get("properties", {}))
         for key in error.instance:
             if key not in known:
-                line, column = positions.get((*path, key, ""), positions.get(path, (1, 1)))
                 hint = near_misses(key, known, "keys")
-                yield f"{name}:{line}:{column}: {dotted((*path, key))}: unknown key; {hint}"
+                yield mistake_at(positions, (*path, key, ""), name, f"unknown key; {hint}")
         return
-    line, column = positions.get(path, (1, 1))
-    yield f"{name}:{line}:{column}: {dotted(path)}: {_sentence(error)}"
+    yield mistake_at(positions, path, name, _sentence(error))
 
 
 def _sentence(error: Any) -> str:

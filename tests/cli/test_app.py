@@ -189,15 +189,15 @@ MISTAKES = {
     ),
     "vbios": (
         ["run", "--replay", "demo", "--set", "gpu.vbios=nonsense"],
-        "$.gpu.vbios: 'nonsense' does not match",
+        "$.gpu.vbios: 'nonsense' is not a version limit: write",
     ),
     "vbios without a version": (
         ["judge", "demo", "--set", "gpu.vbios=>="],
-        "$.gpu.vbios: '>=' does not match",
+        "$.gpu.vbios: '>=' is not a version limit",
     ),
     "vbios of two words": (
         ["judge", "demo", "--set", "gpu.vbios===96 or so"],
-        "$.gpu.vbios: '==96 or so' does not match",
+        "$.gpu.vbios: '==96 or so' is not a version limit",
     ),
 }
 
@@ -263,9 +263,9 @@ def test_a_profile_s_unknown_checks_are_told(tmp_path: Path, call: Call) -> None
     done = call("judge", "demo", "--profile", str(path))
     assert done.code == 2
     assert (
-        "profile mine: no check is called memory.no_row_remap_faild: did you mean memory.row_remap"
-        in done.err
-    )
+        f"{path}:1:8: $.skip.memory.no_row_remap_faild: no check is called"
+        " memory.no_row_remap_faild: did you mean memory.row_remap"
+    ) in done.err
 
 
 @pytest.mark.parametrize(

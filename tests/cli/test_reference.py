@@ -283,7 +283,7 @@ def test_every_mistake_of_several_files_is_told(tmp_path: Path, call: Call) -> N
         f"{files[0]}:3:3: $.gpu",
         f"{files[0]}:4:19: $.driver.version: 5 is not",
         f"{files[1]}:2:1: ",
-        f"profile c: no check is called memory.no_row_remap_faild: did you mean {ONE}",
+        f"{files[2]}:1:8: $.skip.memory.no_row_remap_faild: no check is called",
         "/no/such.yaml: No such file or directory",
     ):
         assert told in done.err, told

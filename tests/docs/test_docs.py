@@ -139,6 +139,7 @@ def test_commands_run(page: str, command: str, folder: Path) -> None:
             "gpuscan swap verify",
             "gpuscan status",
             "gpuscan log",
+            "gpuscan doctor",
             "journalctl",
         )
     )

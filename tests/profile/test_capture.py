@@ -103,7 +103,7 @@ def test_every_value_is_one_that_was_read(tmp_path: Path) -> None:
         "hcas": [f"mlx5_{number}" for number in range(8)],
     }
     gpu = data["gpu"]
-    assert gpu.pop("slots") == ["SXM3", "SXM1", "SXM4", "SXM2", "SXM7", "SXM5", "SXM8", "SXM6"]
+    assert gpu.pop("slots") == [f"SXM{number}" for number in range(1, 9)]
     assert gpu == {
         "count": 8,
         "name": "NVIDIA H100 80GB HBM3",
@@ -322,7 +322,7 @@ def test_slots_are_compared_as_one_expectation(tmp_path: Path) -> None:
     one, other = (str(tmp_path / f"{name}.yaml") for name in "ab")
     told = listing.render_difference(one, other, "text")
     assert told == f'gpu.slots: {{"SXM1": "GPU 5"}} in {one}, ["SXM1"] in {other}\n'
-    assert '  slots: {"SXM1": "GPU 5"}\n' in listing.render_profile(one, (), "text")
+    assert '  slots: {"SXM1": "GPU 5"} # ' in listing.render_profile(one, (), "text")
 
 
 def test_a_burnt_in_node_keeps_the_floors_and_the_latency_that_it_gave(tmp_path: Path) -> None:

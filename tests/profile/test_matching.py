@@ -71,15 +71,55 @@ def test_the_number_of_gpus_never_chooses(gpus: int) -> None:
     assert chosen.name == "h100"
 
 
+HINT = (
+    "name the one that it should be with --profile: h200-1x (1 x GPU), h200-4x (4 x GPU),"
+    " h200-8x (8 x GPU)"
+)
+
+
+def test_as_many_gpus_as_the_largest_machine_has_ask_for_its_profile() -> None:
+    chosen, why = profile.choose(machine(*[H100] * 8, vendor="Supermicro", product="SYS-821GE"))
+    assert (chosen.name, chosen.vouches) == ("h100", False)
+    assert why.endswith("8 x NVIDIA H100 80GB HBM3: did you mean --profile h100-8x?") or (
+        "did you mean --profile h100-8x?" in why
+    )
+    _, half = profile.choose(machine(*[H100] * 4, vendor="Supermicro", product="SYS-821GE"))
+    assert "did you mean" not in half  # half of the GPUs may be lost
+
+
+def test_the_site_s_own_profile_wins_over_a_bundled_one(site: Path) -> None:
+    own = f'extends: h200-8x\nmatch: {{device_ids: ["{H200}"], machines: [DGXH200*]}}\n'
+    write(site / "profiles", "rack7.yaml", own)
+    chosen, _ = profile.choose(machine(H200, product="DGXH200"))
+    assert (chosen.name, chosen.vouches) == ("rack7", True)
+    write(site / "profiles", "rack7b.yml", own.replace("h200-8x", "rack7"))
+    assert profile.choose(machine(H200, product="DGXH200"))[0].name == "rack7b"
+    write(site / "profiles", "rack8.yaml", own)
+    chosen, why = profile.choose(machine(H200, product="DGXH200"))
+    assert (chosen.name, why) == (
+        "default",
+        "no profile was chosen: rack7b and rack8 fit equally",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "  # pinned: no\n\n# or so\n"])
+def test_a_configuration_of_comments_is_an_empty_one(text: str, site: Path) -> None:
+    write(site, "config.yaml", text)
+    assert profile.choose(machine(H200, product="DGXH200"))[0].name == "h200-8x"
+
+
 def test_gpus_alone_choose_but_vouch_for_nothing_else() -> None:
     chosen, why = profile.choose(machine(H200, H200, vendor="Acme", product="Box"))
     assert (chosen.name, chosen.vouches) == ("h200", False)
-    assert why == "profile h200 matches these GPUs; no profile knows this machine (Acme Box)"
+    assert (
+        why == f"profile h200 matches these GPUs; no profile knows this machine (Acme Box); {HINT}"
+    )
     unnamed, why = profile.choose(machine(H200))
     assert (unnamed.name, unnamed.vouches) == ("h200", False)
     assert (
         why
-        == "profile h200 matches these GPUs; no profile knows this machine (it gives no DMI names)"
+        == "profile h200 matches these GPUs; no profile knows this machine (it gives no DMI names);"
+        f" {HINT}"
     )
 
 
@@ -132,11 +172,10 @@ def test_a_pinned_profile_wins(site: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "config.yaml:1:1: the file is empty"),
         ("profil: h100\n", "config.yaml:1:1: $.profil: unknown key; did you mean profile?"),
         ("profile: 5\n", "config.yaml:1:10: $.profile: 5 is not a string"),
         ("- a\n", "config.yaml:1:1: $: ['a'] is not an object"),
-        ("profile: h101\n", "unknown profile 'h101': did you mean h100"),
+        ("profile: h101\n", "config.yaml:1:10: $.profile: unknown profile 'h101': known profiles"),
     ],
 )
 def test_mistakes_in_the_site_s_configuration(text: str, words: str, site: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_setting_leaves_all_else_and_the_last_one_wins() -> None:
         ("skip.memory.x=5", "$.skip.memory.x: 5 is not a string"),
         ("skip.memory.x=broken: yes", "would be read as true or false"),  # a value is YAML
         ("capabilities=[warp]", "$.capabilities[0]: 'warp' is not one of"),
-        ("driver.version=*", "$.driver.version: '*' does not match"),
+        ("driver.version=*", "$.driver.version: '*' is not a version limit: write >=550.54"),
     ],
 )
 def test_settings_that_make_no_sense(setting: str, words: str) -> None:
