@@ -98,7 +98,7 @@ SAME: dict[tuple[str, ...], list[tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("words", SAME, ids=" ".join)
-def test_ways_of_asking_for_one_thing(words: tuple[str, str], call: Call) -> None:
+def test_ways_of_asking_for_one_thing(words: tuple[str, ...], call: Call) -> None:
     wanted = call("explain", *words)
     assert wanted.code == 0
     for other in SAME[words]:

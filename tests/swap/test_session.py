@@ -500,8 +500,8 @@ def test_a_lost_gpu_is_proven_by_the_serial_that_the_archive_knows(site: Site, b
     if begun:
         done = begin(site, lost)
         assert done.code == 0, done.err
-        for words in (f"serial      {OLD} (from an earlier run)", GPU, "the driver has lost it"):
-            assert words in done.out
+        for told in (f"serial      {OLD} (from an earlier run)", GPU, "the driver has lost it"):
+            assert told in done.out
     back = site.at(BOOTED)
     verify = ("swap", "verify", "--expect", "gpu:SXM4", "--format", "json")
     assert "swap.named_part" in wrong(site.do(back, *verify))
