@@ -1,10 +1,13 @@
-"""Text for people: made safe to print, cut to what can be read, in the terminal's encoding."""
+"""Text for people: made safe to print, cut to what can be read, in the terminal's encoding; and
+words compared.
+"""
 
 import codecs
 import json
 import math
 import os
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 IN_ASCII = {
@@ -112,3 +115,18 @@ def _locale_encoding() -> str:
 
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def is_one_edit_away(word: str, other: str) -> bool:
+    """Return whether one character lost, added, changed or swapped with the next makes *other*.
+
+    >>> [is_one_edit_away(word, "kernel") for word in ("kenel", "kernle", "kernel", "monitor")]
+    [True, True, False, False]
+    """
+    if word == other or abs(len(word) - len(other)) > 1:
+        return False
+    pairs = zip(word, other, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    rest, wanted = word[same:], other[same:]
+    swapped = rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]
+    return rest[1:] == wanted[1:] or rest[1:] == wanted or rest == wanted[1:] or swapped

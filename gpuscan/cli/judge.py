@@ -13,9 +13,9 @@ FILES: Declared = {
     "files": (
         argument(
             list[str],
-            metavar="FILE...",
-            help="recordings, bug reports, nvidia-smi output or logs, a folder or tar of these;"
-            " or demo, demo-broken",
+            metavar="FILE...|-",
+            help="recordings, bug reports, nvidia-smi output or logs, a folder or tar of these"
+            " (each node in it is judged); - is standard input; or demo, demo-broken",
         ),
         REQUIRED,
     )
@@ -45,5 +45,5 @@ def judge(**values: Any) -> int:
     from gpuscan.cli import pipeline, sources
     from gpuscan.cli.options import read_options
 
-    files = [sources.recording_file(file) for file in values["files"]]
+    files = [source for file in values["files"] for source in sources.input_file(file)]
     return pipeline.run(files, read_options(values))

@@ -54,6 +54,9 @@ def run(sources: Sequence[Source], options: Options) -> int:
         except GpuscanError as error:
             errors.append(str(error))
             continue
+        except MemoryError:
+            errors.append("an input is too large for this machine's memory: give a part of it")
+            continue
         # before the report, which tells what became of it; the next one may be of the same machine
         judgements.append(_save(judgement, options))
     lost = [_record(judgement, plan, options) for judgement in judgements if options.record]

@@ -8,8 +8,9 @@ from gpuscan.cli.options import Options
 from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
-from gpuscan.errors import GpuscanError
-from gpuscan.importers.load import open_recording
+from gpuscan.errors import GpuscanError, RecordingError
+from gpuscan.importers.load import open_inputs, open_recording
+from gpuscan.importers.part import Input
 from gpuscan.live.deadline import bounded
 from gpuscan.live.machine import ScanOptions, read_keys, scan_machine
 from gpuscan.recording import Recording
@@ -44,6 +45,31 @@ def this_machine(plan: judging.Plan, options: Options) -> Judgement:
     except GpuscanError:
         forget_run(options.history)
         raise
+
+
+def input_file(file: str) -> list[Source]:
+    """Return a source for each node in a file: a recording, another tool's output, a directory or
+    tar of these. What is wrong with the file is raised by its source.
+    """
+    try:
+        inputs = open_inputs(file)
+    except RecordingError as error:
+        return [_refusing(error)]
+    return [_input(one) for one in inputs]
+
+
+def _input(one: Input) -> Source:
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        return _judge_input(one.load(), one.name, plan, options)
+
+    return judge
+
+
+def _refusing(error: RecordingError) -> Source:
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        raise error
+
+    return judge
 
 
 def recording_file(file: str) -> Source:

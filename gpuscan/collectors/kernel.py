@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from gpuscan.collectors.reading import Sources, count, flag, take, text
+from gpuscan.collectors.reading import Sources, count, flag, gpu_count, take, text
 from gpuscan.model import Driver, Unread, is_unread
 from gpuscan.model.nvml import meaning_of
 from gpuscan.recording import Recording
@@ -80,7 +80,7 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         library_version=take(recording, DRIVER_VERSION, text),
         nvml_version=take(recording, NVML_VERSION, text),
         cuda_version=take(recording, CUDA_VERSION, _cuda),
-        nvml_count=take(recording, COUNT, count),
+        nvml_count=take(recording, COUNT, gpu_count),
         confidential_compute=take(
             recording, CONFIDENTIAL, lambda value: flag(value["ccFeature"]), since=535
         ),

@@ -14,6 +14,7 @@ from gpuscan.collectors.log_text import (
     KMSG,
     LogText,
     booted_s,
+    is_log,
     read_log,
     starts_at_boot,
 )
@@ -133,7 +134,7 @@ def notes(recording: Recording) -> list[str]:
     sentences = []
     for key in recording.keys():
         value = recording.get(key) if key.startswith("log:") else None
-        if isinstance(value, dict):
+        if value is not None and is_log(value):
             sentences += _file_notes(key.removeprefix("log:"), value)
     return sentences
 
@@ -147,6 +148,11 @@ def _file_notes(file: str, value: dict[str, Any]) -> list[str]:
     if value["left_out"]:
         sentences.append(
             f"{file}: {value['left_out']} further lines that repeat others were left out"
+        )
+    if value.get("earlier"):
+        sentences.append(
+            f"{file}: {value['earlier']} of its faults are of earlier boots, and not judged: "
+            "gpuscan log --boot all judges these, too"
         )
     if "cut" in value:
         sentences.append(f"{file} is {value['cut']}: the rest of it is not known")

@@ -4,6 +4,7 @@ log files; each parsed into records.
 
 import json
 import re
+from collections.abc import Sized
 from typing import Any, NamedTuple
 
 from gpuscan.collectors.reading import names, take, text
@@ -22,6 +23,7 @@ FILES = ("log:/var/log/kern.log", "log:/var/log/messages", "log:/var/log/dmesg")
 NO_JOURNAL = ("not-found", "not-recorded", "not-supported")
 BOOTING_S = 60.0  # a journal that starts later than this after boot has lost its beginning
 KERNEL_PRIORITIES = 8  # priority is 8 x facility + level, and facility 0 is the kernel
+LOG_NUMBERS = ("total_lines", "boots", "gaps", "left_out", "whole", "kernel")
 
 
 class LogText(NamedTuple):
@@ -35,7 +37,31 @@ class LogText(NamedTuple):
 
 
 def read_log(recording: Recording) -> LogText:
-    """Return this boot's kernel log from the best source that was read."""
+    """Return this boot's kernel log from the best source that was read.
+
+    Where a line that names an Xid was not understood, it is not known to be whole.
+    """
+    log = _read_log(recording)
+    if is_unread(log.records) or is_unread(log.whole) or not any(map(_may_name_code, log.records)):
+        return log
+    from gpuscan.kernellog.coded import find_unread
+
+    damaged = [record.message for record in find_unread(log.records)]
+    return log._replace(whole=_damaged(log.keys[0], damaged, damaged[0])) if damaged else log
+
+
+def _may_name_code(record: Record) -> bool:
+    return "Xid" in record.message or "PCI:" in record.message
+
+
+def _damaged(key: str, lines: Sized, first: str) -> Unread:
+    one = "1 line that names an Xid is damaged"
+    what = one if len(lines) == 1 else f"{len(lines)} lines that name an Xid are damaged"
+    form = "or of a form that gpuscan does not know"
+    return Unread(key, "garbled", f"{what}, {form}: {first!r:.160}")
+
+
+def _read_log(recording: Recording) -> LogText:
     from_files = _from_files(recording)
     if from_files is not None:
         return from_files
@@ -163,6 +189,8 @@ def _file_records(value: Any) -> Fact[list[Record]]:
     # only for log files: its patterns take long to compile
     from gpuscan.kernellog.lines import parse_numbered_lines
 
+    if not is_log(value):
+        raise ValueError("not a log")
     if not value["kernel"]:
         return Unread("", "garbled", f"none of its {value['total_lines']} lines is the kernel's")
     _, wall_s = value["last"]
@@ -176,18 +204,28 @@ def _file_records(value: Any) -> Fact[list[Record]]:
 
 
 def _whole(recording: Recording, keys: list[str], readable: list[str]) -> Fact[bool]:
-    """Return whether log files are whole; Unread where one names a code in a line that is not
-    understood.
+    """Return whether log files are whole; Unread where one is cut off or damaged, or names a code
+    in a line that is not understood.
     """
     for key in keys:
         value: Any = recording.get(key)
-        unread = None if is_unread(value) else value.get("unread")
+        unread = value.get("unread") if is_log(value) else None
         if unread:
-            number, line = unread[0]
-            lines = "1 line names" if len(unread) == 1 else f"{len(unread)} lines name"
-            what = f"{lines} an Xid behind a prefix that gpuscan does not know"
-            return Unread(key, "garbled", f"{what}: line {number}, {line!r:.160}")
+            return _damaged(key, unread, f"line {unread[0][0]}, {unread[0][1]}")
+    for key in readable:
+        if "cut" in recording.get(key):
+            return Unread(key, "garbled", f"the file is {recording.get(key)['cut']}")
     return all(_is_whole(recording.get(key)) for key in readable)
+
+
+def is_log(value: Any) -> bool:
+    """Return whether the value of a reading has all that is kept of a log."""
+    ends = [value.get(end) for end in ("first", "last")] if isinstance(value, dict) else [None]
+    return (
+        all(isinstance(end, list) and len(end) == 2 for end in ends)
+        and isinstance(value.get("lines"), list)
+        and set(LOG_NUMBERS) <= set(value)
+    )
 
 
 def booted_s(recording: Recording) -> float:

@@ -12,7 +12,6 @@ Sources = dict[str, tuple[str, ...]]  # a fact's path in the node -> its reading
 # of one node: sixteen SXM modules, or 32 GPUs in expansion chassis, are the most that are sold;
 # what says more has failed, and is no number to count to
 MOST_GPUS = 256
-UNPARSABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration)
 
 
 def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int = 0) -> Any:
@@ -38,7 +37,9 @@ def parsed(key: str, value: Any, parse: Callable[[Any], Any]) -> Any:
     """Return *value* parsed, or Unread `garbled` if *parse* refuses it."""
     try:
         fact = parse(value)
-    except UNPARSABLE:
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001  # the border: a value from outside may be anything
         return Unread(key, "garbled", f"makes no sense: {value!r:.80}")
     return fact._replace(key=key) if is_unread(fact) else fact
 

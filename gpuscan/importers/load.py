@@ -1,14 +1,34 @@
 """Open any input as a recording: a recording, a demo, another tool's output, a log, a directory."""
 
 import os
+from functools import partial
 
 from gpuscan.errors import RecordingError
 from gpuscan.files import PACKAGE
+from gpuscan.importers.part import Input
 from gpuscan.recording import Recording, is_json, load, patch
 
 NO_RECORDING = "not a gpuscan recording"
 MANY_NODES = "lines of several nodes"
 DEMOS = ("demo", "demo-broken")
+
+
+def open_inputs(file: str) -> list[Input]:
+    """Return the nodes in a file: each recording of a directory or tar, and each node of which
+    other tools' output lies there. Raises RecordingError.
+    """
+    from gpuscan.importers.unpacking import is_container
+
+    if file in DEMOS or not is_container(file):
+        return [Input(file, partial(open_recording, file))]
+    from gpuscan.importers.reading import find_inputs
+
+    whole = "stdin" if file == "-" else file
+    return [
+        Input(os.path.join(file, name) if name and os.path.isdir(file) else told, load)
+        for name, load in find_inputs(file)
+        for told in [f"{whole}: {name}" if name else whole]
+    ]
 
 
 def open_recording(file: str) -> Recording:

@@ -6,8 +6,10 @@ A log is judged by its last boot.
 import os
 import re
 
+from gpuscan.errors import RecordingError
 from gpuscan.importers import daemon_logs, journal
 from gpuscan.importers.part import NOT_A_QUERY, Importer, Part, answer, begins_with
+from gpuscan.kernellog import wrapping
 from gpuscan.kernellog.keeping import reading_value, select_lines
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.recording import Reading
@@ -49,6 +51,9 @@ def readings(part: Part) -> list[Reading]:
     lines = part.text.encode("utf-8", "surrogateescape").split(b"\n")
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
     selected = select_lines(enumerate(lines, 1), until_s=until_s)
+    hosts = wrapping.hosts_apart(selected.hosts)
+    if len(hosts) > 1:
+        raise RecordingError(f"{part.origin or part.kind}: {wrapping.several_nodes(hosts)}")
     value = reading_value(selected, len(lines), lines[:ENDS], lines[-ENDS:], until_s=until_s)
     units = journal.readings(part)
     if units and not (value["kernel"] or value["lines"] or value.get("unread")):

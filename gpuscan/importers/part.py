@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuscan.model import Unread
-from gpuscan.recording import Reading
+from gpuscan.recording import Reading, Recording
 from gpuscan.recording.keys import handle
 
 NAMELESS = "unnamed"  # the GPU of a fragment that does not say which one it is about
@@ -24,6 +24,15 @@ class Part(NamedTuple):
     text: str
     origin: str = ""
     command: str = ""
+
+
+class Input(NamedTuple):
+    """One node to judge: what it is called ("" in find_inputs: the whole input), and how to load
+    it.
+    """
+
+    name: str
+    load: Callable[[], Recording]
 
 
 def _never(line: str, kind: str) -> bool:

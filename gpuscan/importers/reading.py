@@ -3,16 +3,18 @@
 import codecs
 import os
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from gpuscan.errors import RecordingError
-from gpuscan.importers import files, guards, naming, splitting, unpacking, wrapped
-from gpuscan.importers.part import Part
+from gpuscan.importers import files, guards, naming, nodes, ours, splitting, unpacking, wrapped
+from gpuscan.importers.nodes import ImportedFile
+from gpuscan.importers.part import Input, Part
 from gpuscan.importers.registry import BY_NAME, readable
 from gpuscan.kernellog import wrapping
 from gpuscan.kernellog.keeping import count_kernel_lines
 from gpuscan.recording import Imported, Meta, Reading, Recording
+from gpuscan.recording.files import parse
 from gpuscan.recording.keys import IMPORTED_GPUS, UNREAD_LINES
 
 BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -30,15 +32,9 @@ ELSEWHERE = (  # tables of nvidia-smi that are no Linux node's
         "state that could be judged",
     ),
 )
+MOST_MISSING = 8  # files in the notes on what was not read
 MOST_NAMED = 3  # files in an error message
 LOGS = ("kernel log", "Fabric Manager log")
-
-
-class _ImportedFile(NamedTuple):
-    name: str
-    kinds: list[str]
-    readings: list[Reading]
-    unread: list[str]  # lines that were not understood
 
 
 def recognise(name: str, data: bytes) -> list[Part]:
@@ -86,36 +82,106 @@ def read_part(part: Part) -> list[Reading]:
 
 
 def import_path(path: str) -> Recording:
-    """Return what a file or directory contains as a recording.
+    """Return the node that a file or directory contains as a recording.
+
+    Raises RecordingError if no importer reads anything in it, or if it contains several nodes.
+    """
+    inputs = find_inputs(path)
+    if len(inputs) > 1:
+        named = ", ".join(one.name for one in inputs[:MOST_NAMED])
+        more = ", \u2026" if len(inputs) > MOST_NAMED else ""
+        raise RecordingError(
+            f"{path}: it holds {len(inputs)} nodes ({named}{more}): "
+            "give one of them, or judge them all with gpuscan judge"
+        )
+    return inputs[0].load()
+
+
+def find_inputs(path: str) -> list[Input]:
+    """Return the nodes in a file or directory: each recording, and what other tools wrote.
 
     Raises RecordingError if no importer reads anything in it.
     """
     contents = unpacking.read_files(path)
-    imported = [_import_file(name, data) for name, data in contents]
+    single = len(contents) == 1 and contents[0].name == path
+    recordings = [file for file in contents if ours.is_recording(file.data)]
+    others = ours.foreign(contents)
+    if contents and not recordings and not others:
+        raise RecordingError(
+            f"{path}: is gpuscan's own report, ticket or state, and no recording: give the "
+            "recording that was judged"
+        )
+    imported = [_import_file(file) for file in others]
+    made = list[Input]()
+    if not recordings or any(file.kinds or file.missing for file in imported):
+        if not any(file.kinds for file in imported) and not recordings:
+            raise RecordingError(_refusal(path, others))
+        groups = nodes.group_by_node(path, imported)
+        made = [Input(group.name, partial(_record, group.files, single)) for group in groups]
+    kept = [Input(file.name, partial(_restore, path, file)) for file in recordings]
+    both = [*kept, *made]
+    return [both[0]._replace(name="")] if len(both) == 1 else both
+
+
+def _restore(path: str, file: unpacking.File) -> Recording:
+    name = path if file.name == path else f"{path}: {file.name}"
+    if file.missing:
+        raise RecordingError(f"{name}: {file.missing}: copy or record it again")
+    return parse(file.data, name)
+
+
+def _record(imported: Sequence[ImportedFile], single: bool) -> Recording:
+    """Return the files of one node as a recording."""
     kinds = tuple(dict.fromkeys(kind for file in imported for kind in file.kinds))
-    if not kinds:
-        raise RecordingError(_refusal(path, contents))
-    unknown = tuple(file.name for file in imported if not file.kinds)
+    unknown = tuple(file.name for file in imported if not file.kinds and not file.missing)
     readings = _merge_listings([reading for file in imported for reading in file.readings])
     readings = naming.unify_gpus(readings)
     unread = [line for file in imported for line in file.unread]
-    notes = (guards.describe(unread),) if unread else ()
-    about = Imported(kinds, unknown if len(contents) > 1 else (), notes)
+    missing = [sentence for file in imported for sentence in file.missing]
+    notes = (*((guards.describe(unread),) if unread else ()), *_named(missing))
+    about = Imported(kinds, () if single else unknown, notes)
     return Recording(Meta(fragment=" and ".join(kinds), imported=about), _scope(readings), readings)
 
 
-def _import_file(name: str, data: bytes) -> _ImportedFile:
+def _named(missing: Sequence[str]) -> Iterator[str]:
+    """Yield what was not read, so no pass: the first by name, the rest by their number."""
+    for sentence in missing[:MOST_MISSING]:
+        yield f"not read, so no pass: {sentence}"
+    if len(missing) > MOST_MISSING:
+        yield f"not read, so no pass: {len(missing) - MOST_MISSING} further files"
+
+
+def _import_file(file: unpacking.File) -> ImportedFile:
+    """Return what is in a file. What no reader can bear is named, and costs no more than itself."""
+    missing = [f"{file.name}: {file.missing}"] if file.missing else []
+    try:
+        return _import_parts(file, missing)
+    except (RecordingError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  # the border: input may be anything
+        missing.append(f"{file.name}: it cannot be read ({type(error).__name__})")
+        return ImportedFile(file.name, [], [], [], missing)
+
+
+def _import_parts(file: unpacking.File, missing: list[str]) -> ImportedFile:
     kinds, made = list[str](), list[tuple[str, list[Reading]]]()
     unread: list[str] = []
-    for part in recognise(name, data):
-        own = read_part(part)
+    for part in recognise(file.name, file.data):
+        try:
+            own = read_part(part)
+        except (RecordingError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001  # the border: input may be anything
+            missing.append(f"{file.name}: its {part.kind} makes no sense ({type(error).__name__})")
+            kinds.append(part.kind)
+            continue
         for reading in own:
             unread += reading.value if reading.key == UNREAD_LINES else []
         unread += guards.unread_lines(part, own, read_part, is_log=part.kind in LOGS)
         unread += guards.unknown_errors(own)
         made.append((part.kind, [one for one in own if one.key != UNREAD_LINES]))
         kinds += [part.kind] if own else []
-    return _ImportedFile(name, kinds, guards.settle(name, made), unread)
+    return ImportedFile(file.name, kinds, guards.settle(file.name, made), unread, missing)
 
 
 def _merge_listings(readings: Sequence[Reading]) -> list[Reading]:
@@ -166,14 +232,15 @@ def _refusal(path: str, contents: Sequence[unpacking.File]) -> str:
 
 def _describe(contents: Sequence[unpacking.File]) -> str:
     """Return what files look like that no importer reads."""
-    if not any(data.strip() for _, data in contents):
-        return "it is empty"
-    data = contents[0][1]
+    if not any(file.data.strip() for file in contents):
+        missing = [f"{file.name}: {file.missing}" for file in contents if file.missing]
+        return "; ".join(missing[:MOST_NAMED]) or "it is empty"
+    data = contents[0].data
     text = data.decode("utf-8", "replace")
     if BINARY.search(data[:4096]):
         return "it is binary data"
     if len(contents) > 1:
-        names = ", ".join(name for name, _ in contents[:MOST_NAMED])
+        names = ", ".join(file.name for file in contents[:MOST_NAMED])
         return f"none of its {len(contents)} files ({names}, …) is known"
     for shape, sentence in ELSEWHERE:
         if shape.search(text):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuscan.kernellog import hostlines, merging, tails
 from gpuscan.kernellog.event import Event
+from gpuscan.kernellog.hostlines import LONGEST
 from gpuscan.kernellog.media import Media
 from gpuscan.kernellog.needles import NEEDLE
 from gpuscan.kernellog.record import Record
@@ -13,13 +14,13 @@ from gpuscan.pci import PCI, pci_address
 
 ADDRESS = re.compile(PCI)
 SWITCH = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+# A code is a plain number with a comma or the end behind it: `7 9,` and `09,` are damaged.
+CODE = r"(?!0\d)(?P<code>\d{1,9})\d*(?=,(?!\d)|\s*$)(?:, ?(?P<tail>.*))?"
 XID = re.compile(
     rf"NVRM: *Xid ?\((?:PCI:)?{PCI}(?: GPU-I:(?P<gi>\d+))?(?: GPU-CI:(?P<ci>\d+))?\): "
-    r"(?P<code>\d{1,9})\d*(?:, ?(?P<tail>.*))?"
+    rf"{CODE}"
 )
-SXID = re.compile(
-    rf"nvidia-nvswitch\d*: SXid ?\(PCI:{SWITCH}\): (?P<code>\d{{1,9}})\d*(?:, ?(?P<tail>.*))?"
-)
+SXID = re.compile(rf"nvidia-nvswitch\d*: SXid ?\(PCI:{SWITCH}\): {CODE}")
 FABRIC = re.compile(
     r"detected NVSwitch (?P<severity>fatal|non-fatal|correctable) error (?P<code>\d{1,9}) on "
     rf"(?P<tail>.*?NVSwitch pci bus id {SWITCH}.*)"
@@ -97,7 +98,7 @@ def _is_quoted(text: str, start: int, record: Record) -> bool:
 
 def _xid(hit: re.Match[str], record: Record) -> Event:
     code, printed = int(hit["code"]), int(hit["code"])
-    pid, process, text = tails.split_program(hit["tail"] or "")
+    pid, process, text = tails.split_program((hit["tail"] or "")[:LONGEST])
     values = tails.xid_values(code, text)
     if tails.is_gsp_crash(text) and code not in (GSP_TIMEOUT, GSP_ERROR):
         code, values = GSP_ERROR, {**values, "printed": printed}  # R595 prints it as Xid 1
@@ -123,7 +124,7 @@ def _xid(hit: re.Match[str], record: Record) -> Event:
 
 
 def _sxid(hit: re.Match[str], record: Record, severity: str) -> Event:
-    code, text = int(hit["code"]), (hit["tail"] or "").strip()
+    code, text = int(hit["code"]), (hit["tail"] or "")[:LONGEST].strip()
     values = tails.sxid_values(text)
     return Event(
         kind="sxid",

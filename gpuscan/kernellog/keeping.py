@@ -8,30 +8,26 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from gpuscan.kernellog import coded
 from gpuscan.kernellog.event import Event
 from gpuscan.kernellog.events import parse_events, read_events
 from gpuscan.kernellog.lines import LONGEST, is_gap, parse_lines, parse_numbered_lines
 from gpuscan.kernellog.needles import NEEDLE
-from gpuscan.kernellog.prefixes import DATED, UNKNOWN
+from gpuscan.kernellog.prefixes import DATED
 from gpuscan.kernellog.record import Record
 from gpuscan.kernellog.reports import FRAME
 
 MOST_LINES = 200_000
 MOST_ALIKE = 1000  # lines of one event on one part: so many of the first and of the last are kept
 BEGINS_S = 60.0  # a log that begins later than this after boot has lost its beginning
+CODED_KINDS = ("xid", "sxid")
 OTHER = "other"
 Row = tuple[int, str]
 SUBSYSTEM = re.compile(
     r"(?:NVRM|nvidia[\w-]*|nouveau|mlx\d\w*|pcieport|pci|EDAC|mce|nvme\w*|EXT4-fs|XFS|BTRFS|md\d*"
-    r"|ACPI|DMAR|watchdog|rcu)\b|INFO: task|BUG: |Linux version \d|\{\d+\}\[Hardware"
+    r"|ACPI|DMAR|watchdog|rcu)\b(?=.{0,64}: )|INFO: task|BUG: |Linux version \d|\{\d+\}\[Hardware"
     r"|\[Hardware Error\]"
 )
-
-CODED = re.compile(r"NVRM: *Xid ?\((?:PCI:)?[0-9a-fA-F]{4}|nvidia-nvswitch\d*: SXid ?\(PCI:")
-TAGGED = re.compile(r"[\w.)-]\[\d+\]: .*S?Xid ?\(")  # said by a program that gives its name
-RUNTIMES = ("container", UNKNOWN)  # CRI, and JSON such as docker's
-# A program's tag, or an opening quote; one that begins the line may be of a list of JSON strings.
-SAID = re.compile(r"[\w.)-]\[\d+\]: |\S.*[\"'`\\\u201c\u2018]")
 
 
 class SelectedLines(NamedTuple):
@@ -41,7 +37,8 @@ class SelectedLines(NamedTuple):
     lost, *left_out* lines that were not kept because there were too many alike, and *repeats* those
     of each event and part (`Event.alike`). *kernel* says
     whether the input is a kernel's log, *whole* whether it starts with a boot. *unread* are the
-    first lines that name an Xid and were not understood.
+    first lines that name an Xid and were not understood. *hosts* are the nodes that the kernel's
+    lines name, in all boots. *earlier* is the number of Xids and SXids in boots that are not kept.
     """
 
     rows: list[Row]
@@ -52,6 +49,8 @@ class SelectedLines(NamedTuple):
     kernel: bool
     whole: bool
     unread: list[Row]
+    hosts: tuple[str, ...]
+    earlier: int
 
 
 class KeptRow(NamedTuple):
@@ -107,6 +106,7 @@ class LineSelector:
         self.gaps: list[int] = []
         self.kernel = False
         self.unread: list[Row] = []
+        self.hosts: dict[str, None] = {}
         self.stamp: Row | None = None  # the last line with a full timestamp of `dmesg --human`
 
     def pass_rows(self, rows: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
@@ -132,7 +132,7 @@ class LineSelector:
             events = parse_events(record)
             if events:
                 self.kernel = True
-            elif CODED.search(record.message):
+            elif coded.names_code(record):
                 self._note_unread(record, own)
             if record.kernel or record.transport == "fm":
                 self._keep(record, own, events)
@@ -142,11 +142,9 @@ class LineSelector:
         """Note a line that names a code and is no event: a program's quotation, or not understood.
 
         A log in which programs quote the kernel is understood, though none of it is the kernel's.
-        What a container printed, or a tool put into quotes, may be the kernel's log itself.
         """
-        if is_quotation(record):
-            by_program = not record.kernel and record.transport not in RUNTIMES
-            self.kernel = self.kernel or by_program or bool(TAGGED.search(record.message))
+        if coded.is_quotation(record):
+            self.kernel = self.kernel or coded.is_by_program(record)
         elif len(self.unread) < MOST_ALIKE:
             self.unread += own[:1]
 
@@ -154,6 +152,8 @@ class LineSelector:
         gap = is_gap(record)
         if not gap and not NEEDLE.search(record.message):
             return
+        if record.kernel and len(self.hosts) < MOST_ALIKE:
+            self.hosts[record.host] = None
         if gap and len(self.gaps) < MOST_ALIKE:
             self.gaps.append(record.line)
         name = _name(record, events, gap=gap)
@@ -204,15 +204,6 @@ def count_kernel_lines(lines: Iterable[bytes | str]) -> int:
     return sum(is_of_kernel(record) for record in parse_lines(lines))
 
 
-def is_quotation(record: Record) -> bool:
-    """Return whether a program says what a record says: its prefix, its tag or a quote shows it."""
-    if not record.kernel:
-        return True
-    hit = CODED.search(record.message)
-    before = record.message[: hit.start()] if hit else record.message
-    return SAID.search(before) is not None
-
-
 def select_lines(
     rows: Iterable[tuple[int, bytes]],
     *,
@@ -227,13 +218,16 @@ def select_lines(
     selector = LineSelector(since_s=since_s)
     numbered = selector.pass_rows(rows)
     records = selector.pass_records(parse_numbered_lines(numbered, until_s))
+    seen = earlier = 0  # Xids and SXids in this boot, and in those that are not kept
     boots, before = 0, False  # *before*: there are events before the first boot
     for event in read_events(records):
         if event.kind != "boot":
             before = before or boots == 0
+            seen += event.kind in CODED_KINDS
             continue
         boots += 1
         if current:
+            earlier, seen = earlier + seen, 0
             selector.drop_before(event.line)
     groups = selector.alike.values()
     return SelectedLines(
@@ -249,6 +243,8 @@ def select_lines(
         kernel=selector.kernel,
         whole=bool(boots) and (current or not before),
         unread=selector.unread,
+        hosts=tuple(filter(None, selector.hosts)),
+        earlier=earlier,
     )
 
 
@@ -279,6 +275,7 @@ def reading_value(
         "kernel": selected.kernel or first.kernel or last.kernel,
         **({"repeats": [list(one) for one in selected.repeats]} if selected.repeats else {}),
         **({"unread": unread} if unread else {}),
+        **({"earlier": selected.earlier} if selected.earlier else {}),
     }
 
 

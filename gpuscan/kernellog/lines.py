@@ -61,7 +61,17 @@ def _record(
     head: ParsedLine, zone_s: float | None, first: int, last: int, pieces: list[str]
 ) -> Record:
     message = "\n".join(piece for piece in pieces if piece).rstrip()
-    return Record(message, head.at_s, head.wall_s, head.kernel, first, head.transport, last, zone_s)
+    return Record(
+        message,
+        head.at_s,
+        head.wall_s,
+        head.kernel,
+        first,
+        head.transport,
+        last,
+        zone_s,
+        head.host,
+    )
 
 
 def _zone(head: ParsedLine, text: str) -> float | None:

@@ -7,7 +7,7 @@ import re
 NEEDLES = (
     "NVRM", "nvidia-nvswitch", "nvidia-nvlink", "nvidia.peermem", "nv_peer_mem", "nvidia 0",
     "nvidia[:_]", "nouveau", "nccl",
-    "NVSwitch", "GPU handle", "ailed to train", "ot trained", "SXid", "nfoROM", "nv-fabricmanage",
+    "NVSwitch", "GPU handle", "ailed to train", "ot trained", "Xid", "nfoROM", "nv-fabricmanage",
     "ERROR\\] \\[tid", "n't match with",
     "SystemNotReady", "SYSTEM_NOT_READY", "not yet initialized",
     "Linux version ", "Boot [0-9a-f]+ --", "Reboot --", "Booting Linux on", "Loading of ",
@@ -35,7 +35,12 @@ NEEDLES = (
 NEEDLE = re.compile("|".join(NEEDLES))
 # Lines that others need: continuations, messages that journald writes as bytes, and the full
 # timestamps of `dmesg --human`.
-CONTEXT = ("^[ \t]", 'MESSAGE" ?: ?\\[', "^\\[[A-Z][a-z][a-z][ 0-9][0-9] [0-9][0-9]:")
+CONTEXT = (
+    "^[ \t]",
+    'MESSAGE" ?: ?\\[',
+    "\\[[0-9]+, ?[0-9]+, ?[0-9]+, ?[0-9]",
+    "^\\[[A-Z][a-z][a-z][ 0-9][0-9] [0-9][0-9]:",
+)
 PATTERN = "|".join((*NEEDLES, *CONTEXT))  # every line to read, beside the one before each
 FOUND = re.compile(PATTERN.encode())
 

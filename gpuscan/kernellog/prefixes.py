@@ -5,6 +5,7 @@ import re
 from typing import Any, NamedTuple
 
 from gpuscan.kernellog import stamps
+from gpuscan.text import is_one_edit_away
 
 
 class ParsedLine(NamedTuple):
@@ -24,6 +25,9 @@ class ParsedLine(NamedTuple):
 
 DATED = "dated"  # the transport of a text behind nothing but a date
 UNKNOWN = "unknown"  # the transport of JSON that no journal writes
+FOREIGN_STAMP = "foreign"  # of a line whose stamp is in another language or behind a name
+KERNELS = ("kernel", "vmkernel")
+GARBLED = "garbled"  # of a line whose writer is misspelt, so that it may be the kernel's
 ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|(?: UTC)|[+-]\d\d:?\d\d)?"
 LEVELS = "emerg|alert|crit|err|error|warn|warning|notice|info|debug"
 FACILITIES = "kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]"
@@ -54,6 +58,8 @@ OF_KERNEL = re.compile(r"(?:(\S*[^\s:]) )?kernel(?:\[\d+\])?:(?: |(?=\[)|$)")
 VMKERNEL = re.compile(  # ESXi: `In(182) vmkernel: cpu12:2098765)NVRM: …`
     r"(?:\w+\(\d+\) )?(?:vmk\w+: )?cpu\d+:\d+(?: opID=\w+)?\)(?:(?:WARNING|ALERT): )?"
 )
+CPU = re.compile(r"[cpu]{2,4}\d+")
+GLUED = re.compile(r"\S*\d\S*(?:NVRM|nvidia-nvswitch)")  # ESXi's prefix, not understood
 KERNEL_ITSELF = re.compile(r"(?:(\S*[^\s:\]]) )?(?=NVRM: |nvidia-nvswitch\d*: )")
 RFC5424 = re.compile(r"(\S+) (\S+) (?:\d+|-) \S+ (?:-|\[.*?\]) ?")
 OF_PROGRAM = re.compile(
@@ -75,6 +81,7 @@ WALL = re.compile(r"Message from syslogd@(\S+) at ")
 NUMBERED = re.compile(r"\{\d+\}\[Hardware Error\]")  # a firmware's report, which is no JSON
 MESSAGE = re.compile(r'"MESSAGE" ?: ?("(?:[^"\\]|\\.)*")')
 JOURNAL_FIELDS = ('"__CURSOR"', '"__REALTIME', '"__MONOTONIC', '"_TRANSPORT"', '"_BOOT_ID"')
+TRANSPORTS = ("kernel", "audit", "driver", "syslog", "journal", "stdout", "")  # journald's
 FABRIC_MANAGERS = (
     "nv-fabricmanager",
     "nvidia-fabricmanager",
@@ -91,7 +98,7 @@ def parse_line(text: str, until_s: float) -> ParsedLine | None:
                transport='syslog-uptime', host='node1')
     """
     if text[:1] == "{" and not NUMBERED.match(text):
-        return _parse_json(text) or ParsedLine(text, kernel=False, transport=UNKNOWN)
+        return _parse_json(text) or _unknown_json(text)
     hit = KMSG.match(text)
     if hit:
         return _without_audit(_kmsg(hit))
@@ -101,6 +108,8 @@ def parse_line(text: str, until_s: float) -> ParsedLine | None:
         kernel, start = (int(hit[1]) < 8 if hit[1].isdigit() else hit[1] == "kern"), hit.end()
         text = text[start:]
     parsed = _parse_stamped(text, until_s)
+    if parsed is None and any(field in text[:64] for field in JOURNAL_FIELDS):
+        return ParsedLine(text, kernel=False, transport=GARBLED)
     if parsed is None:
         return ParsedLine(text, kernel=kernel, transport="tag") if start else None
     return parsed if kernel else parsed._replace(kernel=False)
@@ -208,10 +217,13 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
         return ParsedLine(rest[hit.end() :], None, wall_s, transport="vmkernel")
     hit = RFC5424.match(rest)
     if hit:
-        return ParsedLine(rest[hit.end() :], None, wall_s, hit[2] == "kernel", transport, hit[1])
+        way = GARBLED if _is_misspelt(hit[2]) else transport
+        return ParsedLine(rest[hit.end() :], None, wall_s, hit[2] == "kernel", way, hit[1])
     hit = OF_PROGRAM.match(rest)
     if hit is None:
         return ParsedLine(rest, None, wall_s, transport=DATED)
+    if _is_misspelt(hit["who"]) or GLUED.match(rest):
+        return ParsedLine(rest, None, wall_s, kernel=False, transport=GARBLED)
     message, fabric_manager = rest[hit.end() :], hit["who"] in FABRIC_MANAGERS
     if fabric_manager and (own := FABRIC.match(message)):
         message = message[own.end() :]
@@ -223,6 +235,16 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
         transport="fm" if fabric_manager else transport,
         host=hit[1] or "",
     )
+
+
+def _is_misspelt(who: str) -> bool:
+    """Return whether a program's name is one character off the kernel's or a Fabric Manager's,
+    glued to what stands before it, or is the kernel's where no kernel writes it so.
+    """
+    names = (*KERNELS, *FABRIC_MANAGERS)
+    glued = who.endswith(KERNELS) or (who.endswith(FABRIC_MANAGERS) and who not in names)
+    spelt = any(is_one_edit_away(who, name) for name in names)
+    return glued or spelt or who.startswith("(kernel") or CPU.fullmatch(who) is not None
 
 
 def _parse_named(text: str, until_s: float) -> ParsedLine | None:
@@ -254,12 +276,13 @@ def _parse_foreign(text: str, until_s: float) -> ParsedLine | None:
     if hit is None or ": " in hit["before"] or not CLOCK.search(hit["before"]):
         return None
     if hit["who"]:
-        return ParsedLine(text[hit.end() :], kernel=False, transport="program")
+        way = "fm" if hit["who"].startswith(FABRIC_MANAGERS) else "program"
+        return ParsedLine(text[hit.end() :], kernel=False, transport=way)
     date = DATE.search(hit["before"])
     dated = _parse_dated(text[date.start() :], until_s) if date else None
     if dated is not None and dated.kernel and (date is None or date["month"] or date["iso"]):
         return dated
-    line = _parse_syslog(f"kernel: {text[hit.end() :]}", None, "foreign")
+    line = _parse_syslog(f"kernel: {text[hit.end() :]}", None, FOREIGN_STAMP)
     return line._replace(host=hit["before"].split()[-1].rpartition(":")[2])
 
 
@@ -290,16 +313,25 @@ def _parse_json(text: str) -> ParsedLine | None:
     wall_us = stamps.parse_number(entry.get("__REALTIME_TIMESTAMP"))
     manager = entry.get("SYSLOG_IDENTIFIER") in FABRIC_MANAGERS
     by_program = any(name in entry for name in ("_PID", "_COMM", "_EXE"))
-    kernel = entry.get("_TRANSPORT", "" if by_program else "kernel") == "kernel"
+    transport = str(entry.get("_TRANSPORT", "" if by_program else "kernel"))
+    message = _message_text(entry["MESSAGE"])
+    if transport not in TRANSPORTS or message is None:
+        return ParsedLine(text, kernel=False, transport=GARBLED)
     line = ParsedLine(
-        _message_text(entry["MESSAGE"]),
+        message,
         None if at_us is None else at_us / 1e6,
         None if wall_us is None else wall_us / 1e6,
-        kernel,
+        transport == "kernel",
         "fm" if manager else "json",
         str(entry.get("_HOSTNAME") or ""),
     )
     return _without_audit(line)
+
+
+def _unknown_json(text: str) -> ParsedLine:
+    """Return what is no record of a journal; damaged, if it has fields that only these have."""
+    journal = any(field in text for field in JOURNAL_FIELDS)
+    return ParsedLine(text, kernel=False, transport=GARBLED if journal else UNKNOWN)
 
 
 def _parse_cut_json(text: str) -> ParsedLine | None:
@@ -307,6 +339,8 @@ def _parse_cut_json(text: str) -> ParsedLine | None:
     if hit is None or not any(field in text for field in JOURNAL_FIELDS):
         return None
     named = re.search(r'"_TRANSPORT" ?: ?"(\w+)"', text)
+    if named and named[1] not in TRANSPORTS:
+        return ParsedLine(text, kernel=False, transport=GARBLED)
     kernel = named[1] == "kernel" if named else '"_PID"' not in text and '"_COMM"' not in text
     try:
         message = str(json.loads(hit[1]))
@@ -315,15 +349,18 @@ def _parse_cut_json(text: str) -> ParsedLine | None:
     return _without_audit(ParsedLine(message, kernel=kernel, transport="json"))
 
 
-def _message_text(message: Any) -> str:
-    """Return a MESSAGE as text.
+def _message_text(message: Any) -> str | None:
+    """Return a MESSAGE as text, None for one that no journal writes.
 
-    journald writes one that is not UTF-8 as a list of bytes, and a repeated field as a list.
+    journald writes one that is not UTF-8 as a list of bytes, a repeated field as a list, and an
+    empty or a very long one as null.
     """
-    if isinstance(message, list) and all(
-        isinstance(byte, int) and 0 <= byte < 256 for byte in message
-    ):
+    if message is None or isinstance(message, str):
+        return message or ""
+    if not isinstance(message, list):
+        return None
+    if all(type(byte) is int and 0 <= byte < 256 for byte in message):
         return bytes(message).decode("utf-8", "surrogateescape")
-    if isinstance(message, list):
-        return "\n".join(_message_text(part) for part in message if isinstance(part, (str, list)))
-    return message if isinstance(message, str) else ""
+    parts = [_message_text(part) for part in message if isinstance(part, (str, list))]
+    told = [part for part in parts if part is not None]
+    return "\n".join(told) if len(told) == len(message) else None

@@ -10,7 +10,8 @@ class Record(NamedTuple):
     timestamp. *zone_s* is how far the clock of *wall_s* is ahead of UTC, None if the line does not
     say so. *kernel* is False if the transport shows that a user program wrote the message.
     *line* and *end* are its first and last line in the input, counted from 1. *transport* says how
-    the line was written: kmsg, json, uptime, date, syslog, fm (Fabric Manager), bare, ….
+    the line was written: kmsg, json, uptime, date, syslog, fm (Fabric Manager), bare, …. *host* is
+    the node that it names, "" if it names none.
     """
 
     message: str
@@ -21,3 +22,4 @@ class Record(NamedTuple):
     transport: str = "bare"
     end: int = 0
     zone_s: float | None = None
+    host: str = ""

@@ -30,7 +30,8 @@ def parse_iso(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    stamp_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return stamp_s if stamp_s >= 0 else None  # no log is older than Unix
 
 
 def zone_of(line: str) -> float | None:
@@ -69,7 +70,8 @@ def parse_date(month: str, day: str, clock: str, year: int) -> float | None:
         )
     except ValueError:
         return None
-    return timegm(moment.timetuple()) + float(f"0.{hit[4] or 0}")
+    stamp_s = timegm(moment.timetuple()) + float(f"0.{hit[4] or 0}")
+    return stamp_s if stamp_s >= 0 else None
 
 
 def parse_yearless_date(month: str, day: str, clock: str, until_s: float) -> float | None:

@@ -55,7 +55,9 @@ FLAGS = {
     "d_rst": re.compile(r"D-RST: ?(Yes|No)", re.IGNORECASE),
 }
 RECOVERY = re.compile(
-    r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.*?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b", re.IGNORECASE
+    r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.*?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b"
+    r"(?: \((?P<word>[^)]*)\))?",
+    re.IGNORECASE,
 )
 NVLINK5 = re.compile(
     r"(?P<unit>[A-Z][A-Z0-9_]+(?: Degraded)?)\s+(?P<severity>[A-Z][a-z]+(?:[- ][a-z]+)?)\s+"
@@ -120,7 +122,7 @@ def xid_values(code: int, text: str) -> dict[str, Any]:
     if hit:
         found["registers"] = hit[1].replace(",", " ").split()
     if code == 154 and (hit := RECOVERY.search(text)):
-        found |= {name: int(word, 16) for name, word in hit.groupdict().items() if word}
+        found |= _recovery(hit)
     hit = NVLINK5.search(text)
     if hit:
         found |= {
@@ -132,6 +134,14 @@ def xid_values(code: int, text: str) -> dict[str, Any]:
         if found.get("registers") and code == 149:
             found["subcode"] = int(found["registers"][0], 16) >> 20 & 0x3F
     return found
+
+
+def _recovery(hit: re.Match[str]) -> dict[str, int]:
+    """Return the actions before and after; none where number and word contradict each other."""
+    after, word = int(hit["to"], 16), (hit["word"] or "").lower()
+    if after == 0 and word not in ("", "none"):
+        return {}
+    return {**({"from": int(hit["from"], 16)} if hit["from"] else {}), "to": after}
 
 
 def sxid_values(text: str) -> dict[str, Any]:

@@ -17,6 +17,8 @@ SAMPLE_LINES = 2000  # in which prefixes are looked for
 MOST_LAYERS = 3
 MOST_TRIED = 12  # ways to unwrap a text from which others begin
 FILE = re.compile(r"[A-Za-z].*\.")
+IP = re.compile(r"[\d.]+|[0-9a-fA-F:]*:[0-9a-fA-F:]*")
+UNNAMED = ("", "localhost", "(none)", "-")  # a node that has no name yet
 ROTATED = re.compile(r"(?:[.-]\d+)?(?:\.(?:gz|xz|zst|bz2))?$")
 
 
@@ -107,6 +109,20 @@ def are_several(names: Sequence[str]) -> bool:
     (False, True)
     """
     return len({ROTATED.sub("", name) if FILE.search(name) else name for name in names}) > 1
+
+
+def hosts_apart(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Return the first name of each node among hosts, by whatever of its names a line calls it.
+
+    >>> hosts_apart(["localhost", "gpu1", "gpu1.example.org", "GPU1"]), hosts_apart(["a", "b"])
+    (('gpu1',), ('a', 'b'))
+    """
+    apart: dict[str, str] = {}
+    for host in hosts:
+        name = host.lower() if IP.fullmatch(host) else host.lower().partition(".")[0]
+        if name not in UNNAMED:
+            apart.setdefault(name, host)
+    return tuple(apart.values())
 
 
 def _taker(pattern: re.Pattern[str]) -> Callable[[str], list[str] | None]:

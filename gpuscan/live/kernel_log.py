@@ -52,6 +52,9 @@ def _read(log: "LogFile", *, until_s: float, current: bool) -> dict[str, Any]:
     """Return the lines that matter, in the form that collectors/log.py reads."""
     wrapped = _Wrapped(log)
     lines = select_lines(wrapped.rows(), current=current, until_s=until_s)
+    hosts = wrapping.hosts_apart(lines.hosts)
+    if len(hosts) > 1:
+        raise RecordingError(f"{log.name}: {wrapping.several_nodes(hosts)}")
     head, tail = wrapped.lines(log.head), wrapped.lines(log.tail)
     value = reading_value(lines, log.total, head, tail, until_s=until_s)
     value["kernel"] = value["kernel"] or (log.kernel and not log.head.lstrip().startswith(JSON))

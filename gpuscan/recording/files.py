@@ -14,6 +14,7 @@ from gpuscan.text import as_json
 
 FORMAT = "gpuscan-recording"
 SCHEMA_VERSION = "1.0"
+LARGEST_BYTES = 16 << 20  # unpacked; the recording of a real eight-GPU node is about 1 MiB
 HEAD_BYTES = 1 << 16
 HEAD = ("format", "schema_version", "scope", "readings")
 # `journalctl -o json` is JSON too
@@ -79,7 +80,7 @@ def restore(document: Any, name: str) -> Recording:
         meta = parse_meta({key: value for key, value in document.items() if key not in HEAD})
         readings = [_parse_reading(row) for row in document["readings"]]
         return Recording(meta, [str(pattern) for pattern in document["scope"]], readings)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise RecordingError(
             f"{name}: damaged recording ({type(error).__name__}: {error}); "
             "collect it again with gpuscan collect"
@@ -116,30 +117,34 @@ def _parse_answer(key: str, row: dict[str, Any]) -> tuple[Any, Unread | None]:
 
 def load(path: str) -> Recording:
     """Load a recording, gzip or plain JSON; raises RecordingError that says what is wrong."""
-    limit = packed.LARGEST_BYTES
     try:
-        data = read_input(path, limit)
+        data = read_input(path, LARGEST_BYTES)
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from None
     if data.startswith(packed.GZIP):
         try:
-            data = packed.unpack(data, path)
+            data = packed.unpack(data, path, LARGEST_BYTES)
         except packed.DamagedArchive as error:
             raise RecordingError(
                 f"{path}: damaged or cut off ({error}); copy or record it again"
             ) from None
-    if len(data) > limit:
+    return parse(data, path)
+
+
+def parse(data: bytes, name: str) -> Recording:
+    """Return the recording in a file's bytes, unpacked; raises RecordingError."""
+    if len(data) > LARGEST_BYTES:
         raise RecordingError(
-            f"{path}: larger than {limit >> 20} MiB unpacked, too large for a recording"
+            f"{name}: larger than {LARGEST_BYTES >> 20} MiB unpacked, too large for a recording"
         )
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
         raise RecordingError(
-            f"{path}: not a gpuscan recording, or cut off (no valid JSON); "
+            f"{name}: not a gpuscan recording, or cut off (no valid JSON); "
             "record the node again with gpuscan collect"
         ) from None
-    return restore(document, path)
+    return restore(document, name)
 
 
 def is_json(path: str) -> bool:

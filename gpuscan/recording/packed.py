@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from gpuscan.errors import RecordingError
 
-LARGEST_BYTES = 256 * 1024 * 1024  # unpacked; the recording of a real eight-GPU node is about 1 MiB
+LARGEST_BYTES = 256 * 1024 * 1024  # unpacked
 BLOCK = 256 * 1024
 GZIP, XZ, BZIP2, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd"
 JOURNAL = b"LPKSHHRH"
@@ -20,22 +20,39 @@ class DamagedArchive(Exception):
     """A packed file that ends too early or is not valid."""
 
 
-def unpack(data: bytes, name: str) -> bytes:
-    """Return the bytes in a packed file, the first LARGEST_BYTES + 1 at most; others as they are.
+def unpack(data: bytes, name: str, most: int | None = None) -> bytes:
+    """Return the bytes in a packed file, the first *most* + 1 (by default LARGEST_BYTES) of
+    them; others as they are.
 
     Raises DamagedArchive, and RecordingError for a format that this Python cannot read.
     """
+    whole, damage = unpack_what_is_left(data, name, most)
+    if damage:
+        raise DamagedArchive(damage)
+    return whole
+
+
+def unpack_what_is_left(data: bytes, name: str, most: int | None = None) -> tuple[bytes, str]:
+    """Return the bytes in a packed file up to where it is damaged, and what is wrong ("" if nothing
+    is); the first *most* + 1 (by default LARGEST_BYTES), and others as they are.
+
+    Raises RecordingError for a format that this Python cannot read.
+    """
+    limit = LARGEST_BYTES if most is None else most
     unpacker = _find_unpacker(data)
     if unpacker is None:
-        return data
+        return data, ""
     blocks = (data[start : start + BLOCK] for start in range(0, len(data), BLOCK))
-    pieces, size = [], 0
-    for piece in unpacker(blocks, name):
-        pieces.append(piece)
-        size += len(piece)
-        if size > LARGEST_BYTES:
-            break
-    return b"".join(pieces)[: LARGEST_BYTES + 1]
+    pieces, size, damage = [], 0, ""
+    try:
+        for piece in unpacker(blocks, name):
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                break
+    except DamagedArchive as error:
+        damage = str(error)
+    return b"".join(pieces)[: limit + 1], damage
 
 
 def unpack_file(file: BinaryIO, name: str) -> tuple[Iterator[bytes], bool]:

@@ -551,13 +551,15 @@ def test_a_tar_that_leads_out_of_itself_is_refused(member: str, tmp_path: Path) 
         open_recording(str(file))
 
 
-def test_links_in_a_tar_are_passed_over(tmp_path: Path) -> None:
+def test_links_in_a_tar_are_passed_over_and_named(tmp_path: Path) -> None:
     file = tmp_path / "links.tar"
     with tarfile.open(file, "w") as archive:
         link = tarfile.TarInfo("smi.txt")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
-    assert unpacking.read_files(str(file)) == []
+    (link_there,) = unpacking.read_files(str(file))
+    assert (link_there.name, link_there.data) == ("smi.txt", b"")
+    assert "link" in link_there.missing
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,7 +260,7 @@ def test_a_time_that_can_be_one_is_read(made_at: float | None, tmp_path: Path, c
 
 
 def test_a_file_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuscan.recording.packed.LARGEST_BYTES", 1 << 20)
+    monkeypatch.setattr("gpuscan.recording.files.LARGEST_BYTES", 1 << 20)
     bomb = tmp_path / "bomb.json.gz"
     bomb.write_bytes(gzip.compress(b" " * (64 << 20)))
     assert "larger than 1 MiB unpacked" in refused(bomb)
