@@ -61,8 +61,8 @@ def list_readings(part: Part) -> list[Reading]:
         elif gpu and DEAD in line:
             links[gpu].dead = True
         elif gpu and (hit := LINK.match(line)):
-            own = len(hit[1]) <= MOST_DIGITS and int(hit[1]) < MOST_LINKS
-            if not own or ("GB/s" in hit[2] and not RATE.match(hit[2])):
+            known = len(hit[1]) <= MOST_DIGITS and int(hit[1]) < MOST_LINKS
+            if not known or ("GB/s" in hit[2] and not RATE.match(hit[2])):
                 unread.append(line.strip())
             else:
                 _note(links[gpu], int(hit[1]), hit[2])
