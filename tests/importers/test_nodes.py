@@ -85,8 +85,8 @@ def test_folders_with_the_same_files_are_nodes(call: Call, tmp_path: Path) -> No
     for name, lines in (("nodeA", WHOLE), ("nodeB", BOOT)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dmesg.txt").write_text(lines)
-    lines = call("judge", str(tmp_path), "-q").out.splitlines()
-    assert [("nodeA" in line, "reboot (30)" in line) for line in lines] == [
+    told = call("judge", str(tmp_path), "-q").out.splitlines()
+    assert [("nodeA" in line, "reboot (30)" in line) for line in told] == [
         (True, True),
         (False, False),
     ]
