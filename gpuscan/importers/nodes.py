@@ -50,8 +50,9 @@ def group_by_node(path: str, files: Sequence[ImportedFile]) -> list[Group]:
         groups = _assign(files, tops)
     for group in groups:
         if apart := _tells_apart(group.files):
+            place = posixpath.join(path, group.name) if group.name else path
             raise RecordingError(
-                f"{posixpath.join(path, group.name)}: it holds files of several nodes ({apart}): "
+                f"{place}: it holds files of several nodes ({apart}): "
                 "put those of each node into a directory of its own, or judge them one at a time"
             )
     return groups

@@ -154,6 +154,15 @@ def test_a_tar_that_is_cut_or_damaged_in_a_header_is_no_pass(call: Call, tmp_pat
         assert call("judge", str(file), "-q").code >= 3
 
 
+def test_a_packed_recording_that_is_cut_is_refused_in_a_folder(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "node.json.gz"
+    save(open_recording("demo"), str(file))
+    file.write_bytes(file.read_bytes()[:-100])
+    ended = call("judge", str(tmp_path))
+    assert (ended.code, ended.out) == (2, "")
+    assert "copy or record it again" in ended.err
+
+
 def test_a_link_that_leads_out_is_named_and_no_pass(call: Call, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.log").write_text(BOOT)
