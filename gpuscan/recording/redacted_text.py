@@ -81,6 +81,8 @@ def redact_words(text: str, secret: str, replace: Replace) -> str:
         word = hit[0]
         if hit.lastgroup == "plain" or (hit.lastgroup == "word" and is_plain(word)):
             return word
+        if _is_size(word):
+            return word
         if hit.lastgroup == "word" and all(map(is_plain, _around(secrets, word))):
             return secrets.sub(lambda part: replace(part[0]), word)  # GPU-UUID, nvme-SERIAL
         return replace(word)
@@ -93,6 +95,11 @@ def _around(secrets: re.Pattern[str], word: str) -> list[str]:
     if not secrets.search(word):
         return [word]
     return re.findall(r"[^\W_]+", secrets.sub(" ", word))
+
+
+def _is_size(word: str) -> bool:
+    """Return whether a long number is a power of two: a size in bytes, and no serial number."""
+    return word.isdecimal() and word.isascii() and int(word).bit_count() == 1
 
 
 def is_plain(word: str) -> bool:

@@ -181,7 +181,7 @@ UNFIT = {
             '@check(action=Action.REBOOT)\ndef test_abc(node):\n    """True."""\n'
             '@check(action=Action.REBOOT, needs="area.abd")\ndef test_x(node):\n    """True."""'
         ),
-        r"area\.x needs area\.abd, which is no check: did you mean area\.abc or",
+        r"area\.x needs area\.abd, which is no check: did you mean area\.abc\?",
     ),
     "circle": (
         (
@@ -343,7 +343,7 @@ def test_skipping(tmp_path: Path) -> None:
     [
         ("area.ohter", "did you mean area.other"),
         ("aera", "did you mean area"),
-        ("", "known checks: area, area.a"),
+        ("", "gpuscan checks list shows all 3; areas: area"),
     ],
 )
 def test_a_selector_without_a_match_names_its_neighbours(
