@@ -27,21 +27,21 @@ def fold_open_expectations(case: Case, results: tuple[Result, ...]) -> tuple[Res
         return results
     root = Root(PROFILE_CHECK, NODE)
     why = case.run.profile.chosen or "no profile vouches for this machine"
-    reason = f"{why}; {_proposal(case)}{ADVICE}"
+    reason = f"{why}; {_proposal(case) or ADVICE}"
     match = Result(PROFILE_CHECK, NODE, Status.UNKNOWN, TITLE, reason)
     return (*(explained(one, root) if one in open_ else one for one in results), match)
 
 
 def _proposal(case: Case) -> str:
     """Propose the profiles of machines with these GPUs: `8 x NVIDIA H100 80GB HBM3: did you mean
-    --profile h100-8x? `, empty if there is none.
+    --profile h100-8x?`, empty if there is none.
     """
     fitting = counting_profiles_for(case.profile, case.node)
     gpus = [gpu for gpu in read_or(case.node.gpus, ()) if gpu.role != "display"]
     if not fitting:
         return ""
     name = next((str(gpu.name) for gpu in gpus if not is_unread(gpu.name)), "GPU")
-    return f"{len(gpus)} x {name}: did you mean --profile {in_words(fitting)}? "
+    return f"{len(gpus)} x {name}: did you mean --profile {in_words(fitting)}?"
 
 
 def _lacks_expectation(result: Result) -> bool:

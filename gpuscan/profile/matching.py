@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import NamedTuple
 
 from gpuscan.errors import ProfileError
@@ -19,15 +18,12 @@ GPUS_FIT, MACHINE_FITS = 1, 2
 
 class _Traits(NamedTuple):
     """What a profile is matched with: the device ids of the GPUs that compute, None where one was
-    not read; the machine's DMI names; the names of its vGPUs; the number of GPUs and the
-    name of the first, for words only.
+    not read; the machine's DMI names; the names of its vGPUs.
     """
 
     device_ids: frozenset[str | None]
     machine: tuple[str, ...]
     vgpus: frozenset[str]
-    gpus: int = 0
-    model: str = ""
 
 
 def choose(node: Node, settings: Sequence[str] = ()) -> tuple[Profile, str]:
@@ -93,8 +89,6 @@ def _traits(node: Node) -> _Traits:
         frozenset(read_or(gpu.device_id, None) for gpu in gpus),
         tuple(name for name in dmi if not is_unread(name)),
         frozenset(str(gpu.name) for gpu in gpus if gpu.virtualization == "vgpu"),
-        len(gpus),
-        str(read_or(gpus[0].name, "GPU")) if gpus else "",
     )
 
 
@@ -102,35 +96,7 @@ def _reason(score: int, traits: _Traits) -> str:
     if score == MACHINE_FITS:
         return "matches this machine"
     machine = " ".join(traits.machine) or "it gives no DMI names"
-    why = f"matches these GPUs; no profile knows this machine ({machine})"
-    hint = _suggest(traits)
-    return f"{why}; {hint}" if hint else why
-
-
-def _suggest(traits: _Traits) -> str:
-    """Return which profile may be meant. The number of GPUs picks words, never a profile: of a node
-    that lost half of its GPUs it is the number of another machine.
-    """
-    known = _counts_of(*traits.device_ids) if len(traits.device_ids) == 1 else {}
-    most = max(known.values(), default=0)
-    if traits.gpus == most and most:
-        meant = " or ".join(f"--profile {name}" for name in sorted(known) if known[name] == most)
-        return f"{traits.gpus} x {traits.model}: did you mean {meant}?"
-    listed = ", ".join(f"{name} ({known[name]} x GPU)" for name in sorted(known))
-    return f"name the one that it should be with --profile: {listed}" if listed else ""
-
-
-@cache
-def _counts_of(device_id: str | None) -> dict[str, int]:
-    """Return the number of GPUs that each bundled profile of these GPUs expects."""
-    counts: dict[str, int] = {}
-    for name, path in names.list_profiles().items():
-        if device_id is None or name == BASE or not names.is_bundled_file(path):
-            continue
-        gpu = load_family(name).get("gpu") or {}
-        if gpu.get("device_id") == device_id and gpu.get("count"):
-            counts[name] = gpu["count"]
-    return counts
+    return f"matches these GPUs; no profile knows this machine ({machine})"
 
 
 def _score(name: str, path: str, traits: _Traits) -> int:

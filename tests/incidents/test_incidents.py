@@ -70,7 +70,9 @@ def test_what_xid_154_asks_for_is_its_number_and_not_its_words(number: int, labe
     if number == 0 and label != "None":
         failed = "fail/investigate"  # a damaged digit must not turn a request into none
     assert words(report) == {"Xid 154 on SXM4": failed}
-    assert report.exit_code == (exit_of(failed.removeprefix("fail/")) if failed.startswith("fail") else 0)
+    assert report.exit_code == (
+        exit_of(failed.removeprefix("fail/")) if failed.startswith("fail") else 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ HOSTILE = STEERING + MARKUP
 RAW = re.compile(
     r"[^\t\n\x20-\x7e\xa1-\uffff\U00010000-\U0010ffff]|[\u2028-\u202e\u2066-\u2069\u200b]"
 )
-FORGED = re.compile(r"^ {0,4}(gpuscan: )?Verdict: FORGED", re.MULTILINE)
+# where a line of ours could begin; a ticket's findings are wrapped with an indent of four
+FORGED = re.compile(r"^ {0,3}(gpuscan: )?Verdict: FORGED", re.MULTILINE)
 LIVE = re.compile(
     r"(?<!\\)<b>|(?<!\\)\[l\]\(|(?<!\\)!?\\?\[i\]\(|(?<![`\\])@everyone"
     r"|https?://evil|(?<!\\)\bwww\.evil|(?<!\\)~~"
@@ -139,7 +140,7 @@ def test_hostile_strings_in_a_recording(name: str) -> None:
     assert sum(judged) > SAMPLE / 4  # the others are refused as no recordings
 
 
-@pytest.mark.sweep
+@pytest.mark.laws
 @pytest.mark.parametrize("name", MARKED)
 def test_hostile_strings_everywhere_in_a_recording(name: str) -> None:
     whole = opened(name)

@@ -337,16 +337,17 @@ def test_evidence_forges_nothing() -> None:
     assert "[x]" not in prose.replace("\\[", "")
 
 
-def test_every_failure_of_every_fault_has_its_ticket() -> None:
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_failure_of_every_fault_has_its_ticket(name: str) -> None:
     """Whatever fails, on whatever subject: a ticket can be made, and its part is one of the
     report's or told as unread.
     """
-    for name in FAULTS:
-        report = fault(name)
-        if any(row["severity"] == "fail" for row in report["findings"]):
-            told = build(report, "", *BLANK)
-            assert told["action"] == report["summary"]["action"], name
-            assert all(ticket.render_ticket(told, format_) for format_ in ticket.FORMATS), name
+    report = fault(name)
+    if any(row["severity"] == "fail" for row in report["findings"]):
+        told = build(report, "", *BLANK)
+        assert told["action"] == report["summary"]["action"]
+        assert all(ticket.render_ticket(told, format_) for format_ in ticket.FORMATS)
 
 
 def test_every_policy_is_for_something_that_there_is() -> None:
