@@ -10,6 +10,7 @@ from gpuscan.engine.lens import NotJudged
 from gpuscan.engine.measurements import unit_of
 from gpuscan.model import Ending
 from gpuscan.model.outcome import TO_REPLACE
+from gpuscan.text import counted
 
 ANSWERS = "driver.gpu_access"
 ENGINE = "gpuscan's burn-in"
@@ -102,9 +103,8 @@ def test_corruption(test: BurnTest) -> None:
     elif test.mismatches and again:
         fail(f"{seen}, and {again} when it was run again", observed=count, expected=0)
     elif test.wrong_beside:
-        plural = "s" if test.wrong_beside > 1 else ""
         fail(
-            f"{seen}, and {test.wrong_beside} other test{plural} of this GPU found some",
+            f"{seen}, and {counted(test.wrong_beside, 'other test')} of this GPU found some",
             observed=count,
             expected=0,
         )

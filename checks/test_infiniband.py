@@ -4,6 +4,7 @@ from gpuscan import Action, Node, Port, Profile, check, fail, odd, read, warn
 from gpuscan.engine.rails import Place, find_place, find_rails, kinds
 from gpuscan.engine.rails_missing import explain_missing
 from gpuscan.profile.version import satisfies
+from gpuscan.text import counted
 
 ERRORS_AN_HOUR = 120  # InfiniBand Architecture Specification: at a bit error rate of 1e-12
 HOUR_S, DAY_S = 3600.0, 86400.0
@@ -27,7 +28,8 @@ def test_port_count(node: Node, profile: Profile) -> None:
     if found < expected:
         missing = explain_missing(node, profile.infiniband, expected - found)
         fail(
-            f"{found} of {expected} InfiniBand ports are present: {missing.text}",
+            f"{found} of {counted(expected, 'InfiniBand port is', 'InfiniBand ports are')} present"
+            f": {missing.text}",
             action=missing.action,
             culprits=missing.culprits,
             observed=found,
@@ -304,7 +306,8 @@ def _judge_downs_between_runs(port: Port) -> None:
     downs, seconds = port.downs_since_run, port.run_ago_s
     if not downs:
         return
-    told = f"the link went down {downs} times in the {seconds / HOUR_S:.3g} h since the last run"
+    since = f"in the {seconds / HOUR_S:.3g} h since the last run"
+    told = f"the link went down {counted(downs, 'time')} {since}"
     if downs >= MANY_DOWNS * max(seconds / DAY_S, 1.0):
         fail(f"{told}: check cable and transceiver", observed=downs, expected=0)
     else:
@@ -330,7 +333,7 @@ def test_symbol_errors(port: Port) -> None:
         return
     seconds = port.symbol_errors.seconds
     allowed = ERRORS_AN_HOUR * max(seconds / HOUR_S, 1.0)
-    told = f"{grown} symbol errors in {seconds:.3g} s"
+    told = f"{counted(grown, 'symbol error')} in {seconds:.3g} s"
     if grown > allowed:
         fail(
             f"{told}, {ERRORS_AN_HOUR} an hour are allowed: check cable and transceiver",

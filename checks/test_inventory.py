@@ -2,6 +2,7 @@
 
 from gpuscan import Action, Gpu, Node, Profile, check, fail, odd_siblings, read, warn
 from gpuscan.profile.values import in_words, options
+from gpuscan.text import counted
 
 
 @check(
@@ -26,7 +27,8 @@ def test_gpu_count(node: Node, profile: Profile) -> None:
     if found < expected:
         models = {model for _, model in read(node.gpus, "device_id")}
         elsewhere = models and profile.gpu.get("device_id") not in (None, *models)
-        message = f"{found} of {expected} GPUs are on PCI: {expected - found} missing"
+        seen = f"{found} of {counted(expected, 'GPU is', 'GPUs are')} on PCI"
+        message = f"{seen}: {expected - found} missing"
         action = None
         if elsewhere:
             message += ", and none is of the expected model: is this the right profile?"
@@ -34,7 +36,8 @@ def test_gpu_count(node: Node, profile: Profile) -> None:
         fail(message, action=action, observed=found, expected=expected)
     if found > expected:
         fail(
-            f"{found} GPUs are on PCI, the profile expects {expected}: wrong profile or machine",
+            f"{counted(found, 'GPU is', 'GPUs are')} on PCI, the profile expects {expected}: "
+            "wrong profile or machine",
             action=Action.FIX_CONFIG,
             observed=found,
             expected=expected,
@@ -63,7 +66,7 @@ def test_known_gpus(node: Node, profile: Profile) -> None:
     absent = [one for one in before if not here & {one.slot, one.address, one.serial}]
     named = [f"{one.slot} (serial {one.serial})" if one.serial else one.slot for one in absent]
     fail(
-        f"{len(node.gpus)} of the {len(before)} GPUs of the last passing run are on PCI: "
+        f"{len(node.gpus)} of the {counted(len(before), 'GPU')} of the last passing run on PCI: "
         f"{', '.join(named)} missing",
         observed=[one.slot for one in absent],
     )

@@ -2,6 +2,7 @@
 
 from gpuscan import Action, Gpu, Node, Past, Profile, check, fail, read, warn
 from gpuscan.model.outcome import TO_REPLACE
+from gpuscan.text import counted
 
 PAGES = "retired_pages.double_bit"
 MANY_DOUBLE_BIT = 15
@@ -131,7 +132,8 @@ def test_remapped_rows(gpu: Gpu, profile: Profile) -> None:
     rows, limit = gpu.remapped_rows.uncorrectable, profile.limits.remapped_rows
     if rows >= limit:
         fail(
-            f"{rows} rows are remapped for uncorrectable errors, the limit is {limit}",
+            f"{counted(rows, 'row is', 'rows are')} remapped for uncorrectable errors, the limit "
+            f"is {limit}",
             observed=rows,
             expected=f"<{limit}",
         )
@@ -171,7 +173,7 @@ def test_retired_pages(gpu: Gpu, profile: Profile) -> None:
     )
     if pages >= limit:
         fail(
-            f"{pages} pages are retired, the limit is {limit}",
+            f"{counted(pages, 'page is', 'pages are')} retired, the limit is {limit}",
             observed=pages,
             expected=f"<{limit}",
         )
@@ -194,7 +196,7 @@ def test_page_growth(node: Node) -> None:
     for gpu, pages in many:
         earlier = [before for _, past in read([node], "past") for before in _pages(past, gpu)]
         grown = pages - min(earlier, default=pages)
-        told = f"{gpu.label}: {pages} pages are retired by double-bit errors"
+        told = f"{gpu.label}: {counted(pages, 'page is', 'pages are')} retired by double-bit errors"
         if grown > 1:
             fail(f"{told}, {grown} more within a week", culprits=[gpu], observed=pages)
         else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuscan import Action, Gpu, Node, Profile, check, exceeds, fail, per_minute, read, warn
 from gpuscan.profile.values import options
+from gpuscan.text import counted
 
 SXM_LINKS = (  # NVIDIA's data sheets
     (r"Tesla P100-SXM2-\d+GB", 4),
@@ -38,7 +39,7 @@ def test_links(gpu: Gpu, profile: Profile) -> None:
         return
     which = f" (down: {', '.join(map(str, sorted(down)))})" if down else ""
     fail(
-        f"{up} of {most} NVLinks are up{which}",
+        f"{up} of {counted(most, 'NVLink is', 'NVLinks are')} up{which}",
         observed=up,
         expected=expected,
     )
@@ -117,7 +118,10 @@ def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None
     if not all(_is_module(gpu) for gpu in gpus):
         return
     if most and node.imported and len(gpus) == 1 and most < (fitted := _fitted(gpus)):
-        fail(f"{most} NVLinks are up, and the SXM module has {fitted}", culprits=gpus)
+        fail(
+            f"{counted(most, 'NVLink is', 'NVLinks are')} up, and the SXM module has {fitted}",
+            culprits=gpus,
+        )
     links = max(len(gpu.nvlinks) for gpu in gpus)
     if len(gpus) < 2 or most == links or any(_in_mig_mode(gpu) for gpu in gpus):
         return
@@ -130,7 +134,10 @@ def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None
             expected=links,
         )
     else:
-        warn(f"on all GPUs alike at most {most} of {links} NVLinks are up", observed=most)
+        warn(
+            f"on all GPUs alike at most {most} of {counted(links, 'NVLink is', 'NVLinks are')} up",
+            observed=most,
+        )
 
 
 def _is_bare_metal(node: Node, gpus: list[Gpu]) -> bool:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from gpuscan.text import harmless, printable, text_bytes
+from gpuscan.text import harmless, printable, text_bytes, wrapped
 
 MOST_LETTERS = 60  # of a word that is compared with others
 
@@ -40,7 +40,8 @@ def complain(text: str) -> None:
     The one door to it: no character of what others wrote reaches the terminal as more than text.
     """
     try:
-        sys.stderr.buffer.write(text_bytes(f"{harmless(text)}\n"))
+        width = os.get_terminal_size(2).columns if sys.stderr.isatty() else 0
+        sys.stderr.buffer.write(text_bytes(f"{wrapped(harmless(text), width)}\n"))
         sys.stderr.flush()
     except OSError:
         mute(2)

@@ -6,6 +6,7 @@ import codecs
 import json
 import math
 import os
+import re
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -43,6 +44,18 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """Return a number with what it counts; *many* is given where an `s` does not make the plural.
+
+    >>> [counted(number, "GPU") for number in (0, 1, 2)]
+    ['0 GPUs', '1 GPU', '2 GPUs']
+    >>> counted(1, "row was", "rows were"), counted(1.0, "day"), counted(0.5, "day")
+    ('1 row was', '1 day', '0.5 days')
+    """
+    told = f"{number:g}" if type(number) is float else str(number)
+    return f"{told} {one}" if number == 1 else f"{told} {many or f'{one}s'}"
+
+
 def harmless(text: str) -> str:
     """Return *text* with its lines and tabs, and everything else that is no text escaped.
 
@@ -53,6 +66,35 @@ def harmless(text: str) -> str:
         "\t".join(map(printable, line.split("\t"))) if not line.isprintable() else line
         for line in text.split("\n")
     )
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return *text* with the lines that a terminal of *width* columns would break inside a word.
+
+    They break between words, and what follows stands below the last column of the line, as far as
+    one begins in its first half. A *width* of 0 is no terminal.
+
+    >>> print(wrapped("todo    reseat the part and its cable", 24), end="")
+    todo    reseat the part
+            and its cable
+    """
+    if not width:
+        return text
+    from textwrap import TextWrapper
+
+    def broken(line: str) -> str:
+        begins = [gap.end() for gap in re.finditer("^ +|  +", line) if gap.end() <= width // 2]
+        indent = " " * max(begins, default=0)
+        wrap = TextWrapper(
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+        return "\n".join(wrap.wrap(line))
+
+    return "\n".join(line if len(line) <= width else broken(line) for line in text.split("\n"))
 
 
 def as_json(

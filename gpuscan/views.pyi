@@ -225,6 +225,8 @@ class Gpu:
     memory_used_mib: int
     application_clock_mhz: int
     default_application_clock_mhz: int
+    sm_clock_mhz: int
+    memory_clock_mhz: int
     enforced_limit_w: float
     core_margin_c: int
     ecc_errors: EccErrors

@@ -11,7 +11,7 @@ from io import StringIO
 from typing import Any, NamedTuple, TextIO
 
 from gpuscan.model import is_unread
-from gpuscan.text import printable
+from gpuscan.text import counted, printable
 
 REDRAW_S = 0.5
 LINE_S = 60.0
@@ -175,7 +175,7 @@ def _fitting(lines: list[str], rows: int) -> list[str]:
     if len(lines) <= max(rows, 2):
         return lines
     kept = max(rows - 1, 1)
-    return [*lines[:kept], f"and {len(lines) - kept} more GPUs"]
+    return [*lines[:kept], f"and {counted(len(lines) - kept, 'more GPU')}"]
 
 
 def _format_block(gpus: Mapping[str, GpuProgress]) -> list[str]:

@@ -131,6 +131,7 @@ def _report_error(error: Exception) -> int:
     """Report an error and return its exit code: typer's own usage errors, and our failures."""
     show = getattr(error, "show", None)  # typer vendors the class, and may rename it
     if show is not None:
+        _correct_suggestions(error)
         told = io.StringIO()
         show(told)
         complain(told.getvalue().rstrip("\n"))
@@ -140,6 +141,15 @@ def _report_error(error: Exception) -> int:
     complain("".join(traceback.format_exception(error)))
     complain("gpuscan: internal error, not a verdict: please report it with the traceback above")
     return _end_without_verdict("internal error, not a verdict", _error_codes()[1])
+
+
+def _correct_suggestions(error: Any) -> None:
+    """Suggest only options that a slip of the fingers makes of the one that is unknown."""
+    if getattr(error, "possibilities", None) and error.ctx is not None:
+        from gpuscan.spelling import closest
+
+        known = [name for one in error.ctx.command.params for name in one.opts]
+        error.possibilities = closest(error.option_name, known)
 
 
 def _end_without_verdict(why: str, code: int) -> int:

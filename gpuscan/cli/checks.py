@@ -36,7 +36,7 @@ def checks(action: str, names: Sequence[str], checks: Sequence[str], format_: st
     makes the verdict that its action asks for; one that warns never does.
     """
     from gpuscan.cli import reference
-    from gpuscan.cli.output import terminal_width, write
+    from gpuscan.cli.output import tell, terminal_width, write
     from gpuscan.engine.judging import all_checks
     from gpuscan.errors import UsageError
 
@@ -45,6 +45,6 @@ def checks(action: str, names: Sequence[str], checks: Sequence[str], format_: st
         chosen = reference.select_checks(known, names)
         write(reference.render_checks(chosen, format_, terminal_width()), "")
     elif names:
-        write(reference.render_named(known, names, format_), "")
+        tell(reference.render_named(known, names, format_))
     else:
         raise UsageError("checks show: no check named; write gpuscan checks show ID")

@@ -14,6 +14,7 @@ from gpuscan.errors import UsageError
 from gpuscan.incidents import nvlink
 from gpuscan.model.outcome import ACTIONS, TO_REPLACE
 from gpuscan.spelling import closest
+from gpuscan.text import counted
 
 KINDS = {"xid": "Xid", "sxid": "SXid", "dcgm": "DCGM code"}
 PREFIXES = ("ROBUST_CHANNEL_", "NVSWITCH_ERR_", "DCGM_FR_")
@@ -194,7 +195,7 @@ def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "then", row.proof
     for one in entry.conditions:
         soon = f" ({one.urgency})" if one.urgency else ""
-        yield "but", f"{one.action.value}{soon} if {words_of(one.when)}: {one.because}"
+        yield "but", f"{one.action.value}{soon} if {_reason(words_of(one.when), one.because)}"
     for line, says in _decoded(entry):
         yield "decoded", f"{line}: {says}"
     yield "again", _again(entry)
@@ -211,6 +212,11 @@ def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "note", note
     for key in entry.sources:
         yield "source", names[key]
+
+
+def _reason(condition: str, because: str) -> str:
+    """Return a condition with the reason for its action, once where both say the same."""
+    return because if because.startswith(condition) else f"{condition}: {because}"
 
 
 def _bucket(entry: Entry) -> tuple[str, str]:
@@ -230,7 +236,7 @@ def _again(entry: Entry) -> str:
     if not steps:
         return "nothing more if it comes again" if entry.ladder == () else ""
     back = (
-        f"if it comes again within {entry.window_days:g} days"
+        f"if it comes again within {counted(entry.window_days, 'day')}"
         if entry.window_days
         else "each if the one before did not help"
     )
@@ -261,9 +267,8 @@ def _yes(flag: bool) -> str:
 def _span(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
-            count = seconds / length
-            return f"{count:g} {unit}{'' if count == 1 else 's'}"
-    return f"{seconds:g} seconds"
+            return counted(seconds / length, unit)
+    return counted(float(seconds), "second")
 
 
 def _companion(wanted: Mapping[str, Any]) -> str:
@@ -288,7 +293,7 @@ def _state(wanted: Mapping[str, Any]) -> str:
 
 def _recurred(wanted: Mapping[str, Any]) -> str:
     across = f", with a {wanted['across']} between" if "across" in wanted else ""
-    return f"it came {wanted['times']} times within {_span(wanted['within_s'])}{across}"
+    return f"it came {counted(wanted['times'], 'time')} within {_span(wanted['within_s'])}{across}"
 
 
 SAID: dict[str, Callable[[Any], str]] = {

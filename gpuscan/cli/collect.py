@@ -7,6 +7,7 @@ import typer
 from gpuscan.cli import flags
 from gpuscan.cli import parameters as given
 from gpuscan.cli.command import REQUIRED, Declared, argument, command, option
+from gpuscan.text import counted
 
 app = typer.Typer()
 
@@ -89,6 +90,7 @@ def collect(
     number = sum(1 for _ in recording)
     errors = sum(reading.error is not None for reading in recording)
     complain(
-        f"{file}: {number} readings, {errors} of them errors; judge it with gpuscan judge {file}"
+        f"{file}: {counted(number, 'reading')}, {counted(errors, 'error')} among them; judge it "
+        f"with gpuscan judge {file}"
     )
     return 128 + signal if signal else 0

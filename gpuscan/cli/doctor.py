@@ -19,12 +19,12 @@ def doctor(format_: str, **values: Any) -> int:
     """
     from gpuscan.cli import visibility
     from gpuscan.cli.options import read_scan_options
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import tell
     from gpuscan.live.machine import scan_machine
     from gpuscan.model.outcome import EXIT_INCOMPLETE, EXIT_OK
 
     recording, signal = scan_machine(read_scan_options(values))
-    write(visibility.render(recording, format_), "")
+    tell(visibility.render(recording, format_))
     if signal:
         return 128 + signal
     return EXIT_OK if visibility.can_judge(recording) else EXIT_INCOMPLETE

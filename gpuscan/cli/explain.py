@@ -32,6 +32,6 @@ gpuscan explain hold
 def explain(words: list[str], format_: str, state_dir: str | None) -> None:
     """Explain an NVIDIA code, an exit code, a check, an action or the hold."""
     from gpuscan.cli.lookup import explanations
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import tell
 
-    write(explanations(words, format_, state_dir or ""), "")
+    tell(explanations(words, format_, state_dir or ""))

@@ -11,7 +11,7 @@ from gpuscan.errors import UsageError, complain, mute
 from gpuscan.files import is_special, write_atomically
 from gpuscan.model.outcome import FAILED
 from gpuscan.renderers import nagios
-from gpuscan.text import harmless, text_bytes
+from gpuscan.text import harmless, text_bytes, wrapped
 
 FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")  # bixense.com/clicolors
 
@@ -135,6 +135,12 @@ def terminal_width() -> int:
 
     terminal = sys.stdout is not None and sys.stdout.isatty()  # None: it was closed at start
     return shutil.get_terminal_size().columns if terminal else 0
+
+
+def tell(text: str, output: str = "") -> None:
+    """Write sentences: wrapped between words where they go to a terminal. JSON stays as it is."""
+    is_prose = not output and text[:1] not in ("{", "[")
+    write(wrapped(text, terminal_width()) if is_prose else text, output)
 
 
 def write(text: str, output: str, *, styled: bool = False) -> None:

@@ -106,13 +106,13 @@ def status(
     root: str,
 ) -> int:
     """Print the last verdict and the hold, without scanning."""
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import tell
     from gpuscan.errors import UsageError, complain
 
     max_age_s = read_duration("--max-age", max_age, "15m, 24h or 7d")
     answer = stored.answer(state_dir or "", root, max_age_s, profile, on_incomplete == "pass")
     try:
-        write(stored.render(answer, format_), "")
+        tell(stored.render(answer, format_))
     except UsageError as error:  # a prolog goes by the exit code, which is known all the same
         complain(f"gpuscan: {error}")
     return stored.exit_code(answer, exit_style)
@@ -127,10 +127,10 @@ def status(
 )
 def clear(reason: str, state_dir: str | None, root: str) -> None:
     """Lift this node's hold; the reason goes into the archive."""
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import tell
     from gpuscan.state.release import clear_hold
 
-    write(clear_hold(state_dir or "", root, reason), "")
+    tell(clear_hold(state_dir or "", root, reason))
 
 
 @command(
@@ -144,11 +144,11 @@ def clear(reason: str, state_dir: str | None, root: str) -> None:
 )
 def list_(since: str, part: str, check: str, format_: str, state_dir: str | None) -> None:
     """List the saved runs, newest first."""
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import tell
     from gpuscan.state.history import render_runs
 
     parse_moment("--since", since)  # a mistake is told before the archive is opened
-    write(render_runs(state_dir or "", since, part, check, format_), "")
+    tell(render_runs(state_dir or "", since, part, check, format_))
 
 
 @command(

@@ -104,7 +104,7 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, again: bool, **valu
     With --replay it is a drill: a recording is read, and only what --state-dir names is written.
     """
     from gpuscan.cli.options import read_options
-    from gpuscan.cli.output import write
+    from gpuscan.cli.output import tell
     from gpuscan.swap import session
 
     bug_report_s = read_duration("--bug-report", bug_report, "90s or 5m, or 0")
@@ -112,7 +112,7 @@ def begin(ticket: str, part: Sequence[str], bug_report: str, again: bool, **valu
     asked = session.Asked(
         ticket, part, bug_report_s, values["format_"], again, values["replay"] or ""
     )
-    write(session.begin(options.scan, options.selection, options.history, asked), "")
+    tell(session.begin(options.scan, options.selection, options.history, asked))
 
 
 @command(

@@ -164,6 +164,8 @@ OWN = (
     ),
     Query("application_clock_mhz", "nvmlDeviceGetApplicationsClock", count, ",0"),
     Query("default_application_clock_mhz", "nvmlDeviceGetDefaultApplicationsClock", count, ",0"),
+    Query("sm_clock_mhz", "nvmlDeviceGetClockInfo", count, ",1", momentary=True),
+    Query("memory_clock_mhz", "nvmlDeviceGetClockInfo", count, ",2", momentary=True),
     Query("enforced_limit_w", "nvmlDeviceGetEnforcedPowerLimit", parse.watts),
     Query("link_generation", "nvmlDeviceGetMaxPcieLinkGeneration", count),
     Query("sram", "nvmlDeviceGetSramEccErrorStatus", parse.sram, since=535),

@@ -23,6 +23,7 @@ from gpuscan.collectors.present import present
 from gpuscan.collectors.reading import Sources, driver_branch
 from gpuscan.model import Incident, KernelLog, Unread, is_unread, read_or
 from gpuscan.recording import Recording
+from gpuscan.text import counted
 
 # after these a GPU may hang whatever reads it
 SUSPECT = ("xid:62", "xid:79", "xid:119", "nvrm:fallen-off")
@@ -141,7 +142,9 @@ def notes(recording: Recording) -> list[str]:
 
 def _file_notes(file: str, value: dict[str, Any]) -> list[str]:
     kept, total = len(value["lines"]), value["total_lines"]
-    sentences = [f"{file}: {kept} of {total} lines matter, {_boots(value['boots'])} in it"]
+    sentences = [
+        f"{file}: {kept} of {counted(total, 'line')} matter, {_boots(value['boots'])} in it"
+    ]
     if value["gaps"]:
         times = "once" if value["gaps"] == 1 else f"{value['gaps']} times"
         sentences.append(f"{file} says {times} that lines were lost or suppressed")

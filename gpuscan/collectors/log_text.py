@@ -11,6 +11,7 @@ from gpuscan.collectors.reading import names, take, text
 from gpuscan.kernellog.record import Record
 from gpuscan.model import Fact, Unread, is_unread, read_or
 from gpuscan.recording import Recording
+from gpuscan.text import counted
 
 KMSG = "kmsg:/dev/kmsg"
 JOURNAL = (
@@ -192,7 +193,9 @@ def _file_records(value: Any) -> Fact[list[Record]]:
     if not is_log(value):
         raise ValueError("not a log")
     if not value["kernel"]:
-        return Unread("", "garbled", f"none of its {value['total_lines']} lines is the kernel's")
+        return Unread(
+            "", "garbled", f"no kernel line among {counted(value['total_lines'], 'line')}"
+        )
     _, wall_s = value["last"]
     rows = [(int(number), str(line)) for number, line in value["lines"]]
     records = [

@@ -13,6 +13,7 @@ from gpuscan.engine.reported import parts_of
 from gpuscan.engine.suite import Check
 from gpuscan.model import Fault, Node, Past, is_unread, read_or
 from gpuscan.model.outcome import WORK, Action, Finding, Result, Status
+from gpuscan.text import counted
 
 DAY_S = 86400.0
 MOST_BACK_DAYS = 90.0  # no window is longer: what is older is for people to look at
@@ -103,9 +104,8 @@ def _returned(result: Result, one: Check, asks: Action, now: _Now) -> Result:
     for _ in boots:
         action = _next(ladder, action)
     action = min(action, max(asks, Action.POWER_CYCLE, key=_rank), key=_rank)
-    message = (
-        f"{finding.message}; it was there in {len(boots) + 1} boots within {window_days:g} days"
-    )
+    within = counted(window_days, "day")
+    message = f"{finding.message}; it was there in {len(boots) + 1} boots within {within}"
     raised = finding._replace(severity=Status.FAIL, action=action, message=message)
     return result._replace(status=Status.FAIL, findings=(raised, *result.findings[1:]))
 

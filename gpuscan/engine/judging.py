@@ -24,6 +24,7 @@ from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.select import select_gpus
 from gpuscan.pci import pci_address
 from gpuscan.recording import Recording
+from gpuscan.text import counted
 
 WHOLE = ("dir:/sys/bus/pci/devices", "nvml:nvmlDeviceGetCount()")  # either lists all GPUs
 MOST_NAMED = 5
@@ -274,7 +275,7 @@ def _restrict(node: Node, chosen: profile.Profile, plan: Plan) -> tuple[Node, pr
     return (
         node,
         chosen._replace(data=data),
-        f"{len(read_or(node.gpus, ()))} of {total} GPUs judged (--gpus)",
+        f"{len(read_or(node.gpus, ()))} of {counted(total, 'GPU')} judged (--gpus)",
     )
 
 

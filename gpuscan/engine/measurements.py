@@ -11,9 +11,13 @@ from gpuscan.model.report_rows import Measurement
 GPU = (
     ("temperature.core_c", "C"),
     ("temperature.memory_c", "C"),
+    ("temperature.slowdown_c", "C"),
+    ("temperature.memory_max_c", "C"),
     ("power.usage_w", "W"),
     ("power.limit_w", "W"),
     ("performance_state", "P-state"),
+    ("sm_clock_mhz", "MHz"),
+    ("memory_clock_mhz", "MHz"),
     ("memory_used_mib", "MiB"),
     ("memory_mib", "MiB"),
     ("busy_percent", "%"),

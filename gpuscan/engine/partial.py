@@ -15,6 +15,7 @@ from gpuscan.profile import Profile
 from gpuscan.profile.sizes import counting_profiles
 from gpuscan.profile.values import in_words, options
 from gpuscan.recording import Recording
+from gpuscan.text import counted
 
 DRILL = "a drill: tests were changed on purpose"
 GPUS = "nvml:nvmlDeviceGetHandleByPciBusId(0000:00:00.0)"
@@ -91,7 +92,7 @@ def _by_options(only: Sequence[str], skip: Sequence[str]) -> tuple[NotJudged, ..
 
 def by_gpus(asked: str, judged: int, total: int) -> tuple[NotJudged, ...]:
     """Return what `--gpus` leaves out: *total* counts the GPUs that were listed."""
-    others = f"{total - judged} of {total} GPUs" if total > judged else "number of GPUs"
+    others = f"{total - judged} of {counted(total, 'GPU')}" if total > judged else "number of GPUs"
     return (NotJudged(others, f"--gpus {asked}"),)
 
 

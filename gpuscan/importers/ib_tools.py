@@ -8,6 +8,7 @@ from gpuscan.importers.part import Importer, Part, answer, begins_with, refusal
 from gpuscan.importers.said import Line, reading
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import LINK_QUALITY, directory, file
+from gpuscan.text import counted
 
 NETDEV = re.compile(r"^\s*(?P<hca>\w+)\s+port\s+(?P<port>\d+)\s+==>\s+(?P<netdev>\S+)\s+\((\w+)\)")
 COUNTERS = re.compile(r"^# Port (?:extended )?counters: Lid (?P<lid>\d+) port (?P<port>\d+)")
@@ -101,7 +102,9 @@ def _errors(text: str) -> Iterator[Line]:
 def topology_readings(part: Part) -> list[Reading]:
     """Return the links of a fabric: they say which there are, not which there should be."""
     links = [line for line in part.text.splitlines() if LINK.match(line)]
-    return reading(LINK_QUALITY, [Line("fabric", "topology", f"{len(links)} links", len(links))])
+    return reading(
+        LINK_QUALITY, [Line("fabric", "topology", counted(len(links), "link"), len(links))]
+    )
 
 
 def missing_readings(part: Part) -> list[Reading]:

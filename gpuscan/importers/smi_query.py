@@ -72,7 +72,7 @@ FACTS = {
     "HW Power Brake Slowdown": "reason_brake", "Reasons/Sync Boost": "reason_sync",
     "Reasons/SW Thermal Slowdown": "reason_sw_thermal",
     "Reasons/Display Clock Setting": "reason_display", "Utilization/GPU": "busy", "Utilization/Gpu": "busy",
-    "Utilization/Memory": "busy_memory",
+    "Utilization/Memory": "busy_memory", "Clocks/SM": "sm_clock", "Clocks/Memory": "memory_clock",
 }  # fmt: skip
 HISTOGRAMS = ("Bank Remap Availability Histogram", "Bank Remapping Availability Histogram")
 MOVED = {  # headings that some drivers name differently

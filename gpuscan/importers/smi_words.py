@@ -367,6 +367,8 @@ ROWS = (
         ("reasons?", *(f"reason_{name}?" for name in REASONS)),
         _clock_reasons,
     ),
+    SmiRow("nvmlDeviceGetClockInfo,1", ("sm_clock",), parse_number),
+    SmiRow("nvmlDeviceGetClockInfo,2", ("memory_clock",), parse_number),
     SmiRow("nvmlDeviceGetUtilizationRates", ("busy", "busy_memory?"), _utilization),
 )
 

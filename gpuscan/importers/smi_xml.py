@@ -43,7 +43,7 @@ FACTS = {
     "gpu_power_readings/instant_power_draw": "power", "gpu_power_readings/power_draw": "power",
     "gpu_power_readings/current_power_limit": "power_limit", "gpu_power_readings/default_power_limit": "power_default",
     "power_readings/power_draw": "power", "power_readings/power_limit": "power_limit",
-    "power_readings/default_power_limit": "power_default", "temperature/gpu_temp": "core_c", "gpu_temp_tlimit": "margin_c", "temperature/memory_temp": "memory_c",
+    "power_readings/default_power_limit": "power_default", "clocks/sm_clock": "sm_clock", "clocks/mem_clock": "memory_clock", "temperature/gpu_temp": "core_c", "gpu_temp_tlimit": "margin_c", "temperature/memory_temp": "memory_c",
     "gpu_temp_slow_threshold": "slowdown_c", "gpu_temp_max_mem_threshold": "memory_max_c", "utilization/gpu_util": "busy",
     "utilization/memory_util": "busy_memory",
 }  # fmt: skip

@@ -277,6 +277,8 @@ class Gpu(NamedTuple):
     memory_used_mib: Fact[int]
     application_clock_mhz: Fact[int]
     default_application_clock_mhz: Fact[int]
+    sm_clock_mhz: Fact[int]
+    memory_clock_mhz: Fact[int]
     enforced_limit_w: Fact[float]
     core_margin_c: Fact[int]
     ecc_errors: EccErrors
@@ -312,6 +314,8 @@ NO_CAPABILITY = frozenset(
         "access",
         "mps_processes",
         "memory_used_mib",
+        "sm_clock_mhz",
+        "memory_clock_mhz",
         "graphics_processes",
         "default_application_clock_mhz",
         "core_margin_c",

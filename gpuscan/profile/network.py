@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.profile import names
 from gpuscan.profile.loading import Profile
+from gpuscan.text import counted
 
 AREA = "infiniband"
 
@@ -27,7 +28,10 @@ def fit_network(profile: Profile, node: Node, settings: Sequence[str]) -> tuple[
     left_open = dict.fromkeys(profile.data[AREA])
     fitting = profile._replace(data={**profile.data, AREA: left_open}, fitted=True)
     if ethernet >= expected:
-        return fitting, f"its {expected} InfiniBand ports are not expected: the HCAs are Ethernet"
+        return (
+            fitting,
+            f"{counted(expected, 'InfiniBand port')} not expected: the HCAs are Ethernet",
+        )
     unvouched = frozenset({f"{AREA}.ports"})
     return fitting._replace(unvouched=unvouched), "the node has no InfiniBand adapter"
 

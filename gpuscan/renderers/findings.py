@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from gpuscan.model.outcome import Action, Finding, Result, Status
+from gpuscan.model.outcome import Action, Evidence, Finding, Result, Status
 from gpuscan.model.subject import Subject
 from gpuscan.renderers.folding import fold
 from gpuscan.renderers.lines import INDENT, Line, indented
+from gpuscan.renderers.values import in_one_line
 from gpuscan.text import shorten
 
 ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.SKIP, Status.PASS)
@@ -32,18 +33,23 @@ SHARED = {
     "port": "half of these ports or more show it: check the leaf switch and subnet manager first",
 }
 QUIET = (Status.PASS, Status.SKIP)  # shown with -v only
+WIDTH = 72  # columns of lists below a finding
 LONGEST = 380  # characters of a finding; the JSON report has the whole
 MOST_ROWS = 4  # of one check on one GPU, or in one test, of a burn-in
 
 
 class FindingRow(NamedTuple):
-    """Equal results of one check, folded: the subjects that share a status and a sentence."""
+    """Equal results of one check, folded: the subjects that share a status and a sentence.
+
+    *evidence* is what was read of those that passed.
+    """
 
     status: Status
     check: str
     subjects: tuple[Subject, ...]
     message: str
     action: Action
+    evidence: tuple[Evidence, ...] = ()
 
 
 def count_statuses(results: Sequence[Result]) -> str:
@@ -59,6 +65,7 @@ def render_results(results: Iterable[Result], *, verbosity: int) -> list[Line]:
     for the rest.
     """
     rows = [row for row in _fold_rows(results) if verbosity > 0 or row.status not in QUIET]
+    rows = _join_skipped(rows)
     lines: list[Line] = []
     for _, alike in groupby(rows, key=lambda row: (row.status, row.check, row.action)):
         group = list(alike)
@@ -83,15 +90,34 @@ def _first_of_each(rows: Sequence[FindingRow]) -> list[FindingRow]:
 
 
 def _fold_rows(results: Iterable[Result]) -> list[FindingRow]:
-    folded: dict[tuple[Status, str, str, Action], list[Subject]] = {}
+    folded: dict[tuple[Status, str, str, Action], list[Result]] = {}
     for result in results:
         for status, message, action in _sentences(result):
-            folded.setdefault((status, result.check, message, action), []).append(result.about)
+            folded.setdefault((status, result.check, message, action), []).append(result)
     rows = [
-        FindingRow(status, check, tuple(subjects), message, action)
-        for (status, check, message, action), subjects in folded.items()
+        FindingRow(
+            status, check, tuple(one.about for one in alike), message, action, _seen(status, alike)
+        )
+        for (status, check, message, action), alike in folded.items()
     ]
     return sorted(rows, key=lambda row: (ORDER.index(row.status), -row.action.rank))
+
+
+def _join_skipped(rows: Sequence[FindingRow]) -> list[FindingRow]:
+    """Make one row of the checks that were skipped on the same subjects for the same reason."""
+    joined: dict[object, FindingRow] = {}
+    for number, row in enumerate(rows):
+        key = (row.subjects, row.message) if row.status is Status.SKIP else number
+        known = joined.get(key)
+        joined[key] = known._replace(check=f"{known.check}, {row.check}") if known else row
+    return list(joined.values())
+
+
+def _seen(status: Status, alike: Sequence[Result]) -> tuple[Evidence, ...]:
+    """Return what was read of equal results that passed; a burn-in's numbers have a table."""
+    if status is not Status.PASS or alike[0].about.kind == "test":
+        return ()
+    return tuple(one for result in alike for one in result.evidence)
 
 
 def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
@@ -115,11 +141,22 @@ def _sentence(row: FindingRow) -> str:
     return shorten(row.message if named else f"{fold(row.subjects)}: {row.message}", LONGEST)
 
 
+def _packed(text: str) -> list[str]:
+    """Break a list after its commas into lines of about 80 columns; a terminal wraps the rest."""
+    lines = [""]
+    for item in re.split("(?<=, )", text):
+        if lines[-1] and len(lines[-1]) + len(item) > WIDTH:
+            lines.append("")
+        lines[-1] += item
+    return [line.rstrip() for line in lines]
+
+
 def _render_row(row: FindingRow) -> list[Line]:
     label = LABELS[row.status]
     text = f"{label:<{len(INDENT)}}{_sentence(row)}"
-    action = f": {row.action.value}" if row.status in (Status.FAIL, Status.WARN) else ""
+    said = row.action.value if row.status in (Status.FAIL, Status.WARN) else ""
+    said = said or in_one_line(row.evidence)
     return [
         Line(text, STYLES[row.status], len(label), len(INDENT)),
-        indented(f"{row.check}{action}"),
+        *map(indented, _packed(f"{row.check}: {said}" if said else row.check)),
     ]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from gpuscan.model.subject import Subject
+from gpuscan.text import counted
 
 MOST_TESTS = 4  # of a burn-in that are named
 MOST_PLACES = 8  # pairs of GPUs that are named
@@ -47,8 +48,7 @@ def _fold_tests(tests: Sequence[Subject]) -> str:
     gpus = dict.fromkeys(one.gpu for alike in by_name.values() for one in alike)
     first = ", ".join(list(by_name)[:MOST_TESTS])
     others = len(by_name) - MOST_TESTS
-    plural = "s" if others > 1 else ""
-    return f"{first} and {others} more test{plural} on {fold_names(list(gpus))}"
+    return f"{first} and {counted(others, 'more test')} on {fold_names(list(gpus))}"
 
 
 def _fold_places(tests: Sequence[Subject]) -> str:

@@ -88,7 +88,9 @@ def _warning(report: Report) -> str:
         return ""
     result, finding = max(found, key=lambda pair: pair[1].action.rank)
     others = f" (+{len(found) - 1})" if len(found) > 1 else ""
-    return f"{_words(result.subject)}: {_cut(finding.message)} [{result.check}]{others}"
+    part, message = _words(result.subject), _cut(finding.message)
+    told = message if message.startswith(part) else f"{part}: {message}"
+    return f"{told} [{result.check}]{others}"
 
 
 def _findings(results: Sequence[Result], severity: Status) -> list[Found]:

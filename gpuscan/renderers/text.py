@@ -12,7 +12,7 @@ from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
 from gpuscan.renderers.headline import headline, partial_lines, shown_code
 from gpuscan.renderers.lines import INDENT, Line, indented
-from gpuscan.text import printable
+from gpuscan.text import counted, printable
 
 VERDICT_STYLES = {"pass": "bold green", "warn": "bold yellow", "incomplete": "bold magenta"}
 FAILED_STYLE = "bold red"
@@ -147,7 +147,7 @@ def _left_out(report: Report) -> Iterator[Line]:
     if unique:
         yield indented(f"{', '.join(unique[:MOST_UNREAD])}{more} (-v shows why)", "Not read: ")
     elif skipped and not report.blind_spots:
-        yield Line(f"{skipped} checks were skipped (-v shows why)")
+        yield Line(f"{counted(skipped, 'check was', 'checks were')} skipped (-v shows why)")
 
 
 def _could_be_read(spot: BlindSpot) -> bool:

@@ -14,7 +14,7 @@ from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.subject import parse_subject
 from gpuscan.state.archive import Archive
 from gpuscan.state.place import state_dir
-from gpuscan.text import printable
+from gpuscan.text import counted, printable
 
 Row = dict[str, Any]
 HEAD = "time (UTC)        host  code verdict  profile  level  finding"
@@ -102,7 +102,8 @@ def _footprint(folder: str) -> str:
     archive = open_archive(folder)
     taken = archive.footprint()
     archive.close()
-    return f"{taken['runs']} runs are stored, {taken['bytes'] / (1 << 20):.1f} MiB"
+    runs = counted(taken["runs"], "run is", "runs are")
+    return f"{runs} stored, {taken['bytes'] / (1 << 20):.1f} MiB"
 
 
 def export_lines(folder: str, since: str) -> Iterator[str]:

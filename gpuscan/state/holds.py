@@ -5,15 +5,17 @@ found again meanwhile.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuscan.engine import hold
 from gpuscan.model import Held
 from gpuscan.model.outcome import ACTIONS, LEVELS, Action
 from gpuscan.model.subject import NODE
 from gpuscan.state import begun, last
-from gpuscan.state.archive import Archive
 from gpuscan.state.place import StateError
+
+if TYPE_CHECKING:
+    from gpuscan.state.archive import Archive  # SQLite costs start-up time where no run is stored
 
 UNREADABLE = "what was held is not known"
 START_OVER = "gpuscan clear --reason starts over"
@@ -32,7 +34,7 @@ class StoredHold(NamedTuple):
     damaged: bool = False
 
 
-def load(path: str, notes: Sequence[begun.Note], archive: Archive | None, key: str) -> StoredHold:
+def load(path: str, notes: Sequence[begun.Note], archive: "Archive | None", key: str) -> StoredHold:
     """Return the stored hold: all that last.json, the archive's last word and the notes of runs
     that could not store theirs have of it.
     """
@@ -64,7 +66,7 @@ def load(path: str, notes: Sequence[begun.Note], archive: Archive | None, key: s
     return StoredHold(held, tuple(unread), told, damaged)
 
 
-def _noted(archive: Archive | None, key: str) -> tuple[list[Any], bool]:
+def _noted(archive: "Archive | None", key: str) -> tuple[list[Any], bool]:
     """Return the archive's last word on the hold, and whether it has one."""
     try:
         events = archive.events(key, "hold") if archive else []

@@ -19,19 +19,19 @@ from gpuscan.text import printable
 
 RULES = """\
 A run that ends with exit code 20 or above holds the node, and a reboot does not lift the hold.
-  20 to 31: lifted by a passing run of the whole node, at the level that the hold names or above,
-            in which the check passes on the held part; where a reboot or a power cycle was asked
-            for, in a later boot, or with --tried.
-  40:       lifted by such a run after a proof of work: a later boot, --tried reseat, or swap
-            verify --expect PART=reseated; a port also by being up at its rate for the settle time
-            (profile key limits.port_settle_s).
-  41:       lifted by gpuscan swap verify of the replaced part, or by a passing run that reads
-            another serial number in its slot.
-  any:      lifted by a passing run whose profile states another value than the one that was
-            missed, or by gpuscan clear --reason TEXT; the reason goes into the archive.
+  20 to 31:  lifted by a passing run of the whole node, at the level that the hold names or above, \
+in which the check passes on the held part; where a reboot or a power cycle was asked for, in a \
+later boot, or with --tried.
+  40:        lifted by such a run after a proof of work: a later boot, --tried reseat, or swap \
+verify --expect PART=reseated; a port also by being up at its rate for the settle time (profile \
+key limits.port_settle_s).
+  41:        lifted by gpuscan swap verify of the replaced part, or by a passing run that reads \
+another serial number in its slot.
+  any:       lifted by a passing run whose profile states another value than the one that was \
+missed, or by gpuscan clear --reason TEXT; the reason goes into the archive.
 Only root lifts what root holds in its state folder; another user's run sets and lifts none there.
-Nothing is lifted by another part's pass, by a run that did not judge the check (left out, not
-read, open in the profile), or while the held part is in no slot; if the profile states a count
+Nothing is lifted by another part's pass, by a run that did not judge the check (left out, not \
+read, open in the profile), or while the held part is in no slot; if the profile states a count \
 that is met without it, the hold sleeps until that serial number is seen again.
 """
 

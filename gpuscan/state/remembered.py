@@ -6,6 +6,7 @@ from typing import Any
 from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
 from gpuscan.state.place import StateError
 from gpuscan.state.rows import Whose, identify
+from gpuscan.text import counted
 
 LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present")
 NOTHING: Mapping[str, Any] = {"runs": 0, "runs_at": [], **{name: [] for name in LISTS}}
@@ -32,7 +33,8 @@ def remember(archive: Archive, owner: Whose) -> tuple[dict[str, Any], list[str]]
         declare(event["text"], event["at"], past["runs_at"]) for event in past["tried"]
     ]
     if archive.nonsense:
-        troubles.append(f"{archive.path}: {archive.nonsense} rows that make no sense are left out")
+        rows = counted(archive.nonsense, "row")
+        troubles.append(f"{archive.path}: left out as making no sense: {rows}")
     return past, troubles
 
 

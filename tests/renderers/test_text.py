@@ -151,7 +151,7 @@ def test_what_to_do_without_a_failure(results: list[Result], verdict: str, advic
 
 def test_skips_and_blind_spots_are_hinted_at() -> None:
     skipped = report_of(plain(Status.PASS), plain(Status.SKIP))
-    assert "1 checks were skipped (-v shows why)" in said(skipped)
+    assert "1 check was skipped (-v shows why)" in said(skipped)
     assert "-v shows why" not in said(skipped, 1)
     facts = ("gpus[].nvlinks", "ports", "ports")
     for kind, hint in (("no-permission", "Not read: nvlinks, ports"), ("not-recorded", "Verdict")):

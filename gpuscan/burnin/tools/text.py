@@ -8,6 +8,7 @@ from gpuscan.burnin.rates import Collective
 from gpuscan.burnin.tools.output import Output, by_index, last_words, number, rate, record
 from gpuscan.model.burnin import BurnTest, Ending, Rate
 from gpuscan.model.outcome import Action
+from gpuscan.text import counted
 
 BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(-?\d+)\s+(OK|FAILED)", re.MULTILINE)
 CHECKED = re.compile(
@@ -46,7 +47,7 @@ def nccl(output: Output) -> list[BurnTest]:
         record(
             output,
             ended=Ending.FAILED if failed else Ending.RAN,
-            text=f"{wrong} values are out of bounds" if failed else "",
+            text=f"{counted(wrong, 'value is', 'values are')} out of bounds" if failed else "",
             what="sums of an all-reduce, on each GPU",
             operations=2 * sum(int(row[1]) for row in rows),
             mismatches=max(wrong, int(failed)),
@@ -72,7 +73,7 @@ def _require_proof(
         raise ValueError("its table does not tell what was wrong")
     ranks, wanted = len(RANK.findall(output.stdout)), _wanted_ranks(output)
     if not ranks or wanted not in (None, ranks):
-        raise ValueError(f"it did not run on {wanted or 'any'} GPUs, but on {ranks}")
+        raise ValueError(f"it ran on {counted(ranks, 'GPU')}, not on {wanted or 'any'}")
     if re.search(r"\bvalidation: 0\b", output.stdout):
         raise ValueError("it compared nothing")
     if checked[1] == "#wrong" and NOT_COMPARED in {row[at] for row in rows for at in (-1, -5)}:

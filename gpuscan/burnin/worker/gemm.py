@@ -13,6 +13,7 @@ from gpuscan.burnin.worker.detecting import Detector, Mismatches, blocks, prove_
 from gpuscan.burnin.worker.driver import CudaGpu
 from gpuscan.burnin.worker.protocol import EventWriter, judge_comparison, make_result
 from gpuscan.burnin.worker.words import PERIODS, RANGES
+from gpuscan.text import counted
 
 WIDTHS = {
     "bf16": (2, 2),
@@ -132,8 +133,10 @@ def _exact(gpu: CudaGpu, events: EventWriter, dtype: str, made: Shape, span: Spa
         return result._replace(status=BurnInStatus.UNKNOWN, text=text)
     if result.status is not BurnInStatus.UNKNOWN and got != golden:
         differing = result.mismatches or 0
-        text = f"the exact product's hash is {got}, not {golden}; {differing} words then differed"
-        text = f"{text} between products"
+        text = (
+            f"the exact product's hash is {got}, not {golden}; {counted(differing, 'word')} then "
+            "differed between products"
+        )
         return result._replace(status=BurnInStatus.FAIL, text=text, mismatches=max(1, differing))
     return result
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TextIO
 from gpuscan.burnin.results import MAX_LISTED, BurnInResult, BurnInStatus
 from gpuscan.burnin.worker.detecting import Mismatches, Proof
 from gpuscan.errors import UsageError
+from gpuscan.text import counted
 
 TESTS = (
     "gemm-exact",
@@ -159,6 +160,6 @@ def judge_comparison(
         text = "the detector missed a flip that was injected, so its results prove nothing"
         return result._replace(status=BurnInStatus.UNKNOWN, text=text)
     if count:
-        text = f"{count} mismatches in {operations} {what}"
+        text = f"{counted(count, 'mismatch', 'mismatches')} in {operations} {what}"
         return result._replace(status=BurnInStatus.FAIL, text=text)
     return result
