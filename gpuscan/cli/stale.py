@@ -10,6 +10,8 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 
+from gpuscan.text import is_one_edit_away
+
 JUDGING = (("run",), ("judge",), ("log",), ("diff",), ("swap", "verify"))
 FLAGS = ("--report", "--output")
 HEAD = 200  # bytes of a file that show whether it is a report
@@ -23,8 +25,8 @@ OURS = re.compile(
 
 
 def remove_reports(arguments: Sequence[str]) -> None:
-    """Remove what `--report` and `--output` of a judging command name, if it is a report of ours:
-    nothing else is ever removed, whatever a mistyped command line names.
+    """Remove what `--report` and `--output` of a judging command name (mistyped or not), if it is
+    a report of ours: nothing else is ever removed, whatever a mistyped command line names.
     """
     if not any(tuple(arguments[: len(words)]) == words for words in JUDGING):
         return
@@ -35,8 +37,9 @@ def remove_reports(arguments: Sequence[str]) -> None:
 
 def _named(arguments: Sequence[str]) -> Iterator[str]:
     for position, argument in enumerate(arguments):
-        flag, sign, value = argument.partition("=")
-        if flag not in FLAGS:
+        word, sign, value = argument.partition("=")
+        flag = next((one for one in FLAGS if word == one or is_one_edit_away(word, one)), "")
+        if not flag:
             continue
         text = value if sign else "".join(arguments[position + 1 : position + 2])
         if flag == "--output":

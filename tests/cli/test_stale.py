@@ -35,6 +35,26 @@ def test_an_old_report_is_gone(end: str, format_: str, tmp_path: Path, call: Cal
     assert (old.exists(), other.exists()) == (False, False)
 
 
+@pytest.mark.parametrize("option", ["--reprt", "--rport", "--repotr", "--reporte", "--ouput"])
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_mistyped_option_leaves_no_report_either(
+    option: str, joined: bool, tmp_path: Path, call: Call
+) -> None:
+    old = tmp_path / "old"
+    assert call("judge", "demo", "--report", f"junit={old}").code == 0
+    value = str(old) if option == "--ouput" else f"junit={old}"
+    words = [f"{option}={value}"] if joined else [option, value]
+    assert call("judge", "demo", *words).code == 2
+    assert not old.exists()
+
+
+def test_a_mistyped_record_option_removes_no_recording(tmp_path: Path, call: Call) -> None:
+    mine = tmp_path / "a.json"
+    assert call("judge", "demo", "--output", str(mine), "--format", "json").code == 0
+    assert call("judge", "demo", "--recrd", str(mine)).code == 2
+    assert mine.exists()
+
+
 def test_a_quiet_result_of_an_earlier_run_is_gone(tmp_path: Path, call: Call) -> None:
     old = tmp_path / "old"
     call("judge", "demo", "-q", "--output", str(old))

@@ -7,6 +7,7 @@ import re
 import pytest
 from nodes_recordings import NAMES, base, judged
 
+from gpuscan.engine import judging
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import Evidence, Status
 from gpuscan.recording import patch
@@ -55,7 +56,8 @@ def test_the_table_has_a_row_for_each_gpu() -> None:
         for bus in ("1b", "43")
         for which, mhz in ((1, 345), (2, 2619))
     }
-    report = judged(patch(base("h100-8x-ib"), clocks), "")
+    plan = judging.prepare(judging.Selection("h100-8x"))
+    report = judging.judge_recording(patch(base("h100-8x-ib"), clocks), "a.json.gz", plan)
     whole = shown(report)
     lines = whole[whole.rindex("\npass ") : whole.index("Verdict: ")].splitlines()
     for head in ("core, °C", "power, W", "clocks, MHz", "slowed", "ECC errors", "NVLinks"):
