@@ -73,6 +73,40 @@ def test_known_gpus(node: Node, profile: Profile) -> None:
 
 
 @check(
+    action=Action.INSPECT,
+    source="an HCA or disk that is listed no more is unpowered, unseated or dead",
+    impact="capacity",
+    same=("observed",),
+)
+def test_known_parts(node: Node, profile: Profile) -> None:
+    """Every HCA and disk of the last run that passed is still in the node.
+
+    A profile that states the ports or the HCAs has the last word on these. An HCA on PCI is not
+    missing, whatever its driver calls it now. `gpuscan clear --reason` says that a part was taken
+    out on purpose.
+    """
+    before = node.past.present
+    hcas = [part for part in before if part.kind == "nic"]
+    disks = [part for part in before if part.kind == "disk"]
+    absent = []
+    if hcas and profile.infiniband.get("ports") is None and not profile.infiniband.get("hcas"):
+        here = {adapter.address for adapter in node.adapters}
+        here |= {name for port in node.ports for name in (port.hca, port.address)}
+        here |= {serial for _, serial in read(node.ports, "hca_serial")}
+        absent += [one for one in hcas if not here & {one.slot, one.address, one.serial}]
+    if disks:
+        here = {name for disk in node.disks for name in (disk.label, disk.address)}
+        here |= {serial for _, serial in read(node.disks, "serial")}
+        absent += [one for one in disks if not here & {one.slot, one.address, one.serial}]
+    if absent:
+        named = ", ".join(f"{one.slot} ({one.address}, serial {one.serial})" for one in absent)
+        fail(
+            f"missing since the last passing run: {named}",
+            observed=[one.slot for one in absent],
+        )
+
+
+@check(
     action=Action.REBOOT,
     needs="driver.gpu_access",
     impact="capacity",

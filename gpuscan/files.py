@@ -20,6 +20,7 @@ from gpuscan.paths import (
 
 PRIVATE, PUBLIC = 0o600, 0o644  # modes: a file with serial numbers; one for everybody
 BLOCK = 1 << 20
+DRAFT = ".tmp"  # ends the name of a file that is being written
 # never wait: for a writer of a named pipe, or a reader
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 INTO = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -181,7 +182,7 @@ def _replace(found: Found, data: bytes, mode: int) -> None:
     if found.status is not None and stat.S_ISDIR(found.status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     # others must not foresee the name, nor wait there with a link
-    name = f".{found.name[:100]}.{os.urandom(8).hex()}.tmp"
+    name = f".{found.name[:100]}.{os.urandom(8).hex()}{DRAFT}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, PRIVATE, dir_fd=found.folder)
     try:
@@ -195,6 +196,35 @@ def _replace(found: Found, data: bytes, mode: int) -> None:
         with suppress(OSError):
             os.unlink(name, dir_fd=found.folder)
         raise
+
+
+def remove_drafts(path: str) -> None:
+    """Remove what writers of *path* that were killed have left half written; raises OSError. Call
+    it where nobody else writes.
+    """
+    folder, name = os.path.split(path)
+    for each in os.listdir(folder or "."):
+        if each.startswith(f".{name}.") and each.endswith(DRAFT):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, each))
+
+
+def open_own(path: str, flags: int = 0, mode: int = PRIVATE) -> int:
+    """Open a file of ours to read and write, and return its descriptor: a regular file, through no
+    link, with exactly this mode; raises OSError. *flags* may add O_CREAT and O_EXCL.
+    """
+    flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, mode)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file")
+        if stat.S_IMODE(found.st_mode) != mode:
+            os.fchmod(descriptor, mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _is_device(status: os.stat_result | None) -> bool:

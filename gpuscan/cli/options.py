@@ -1,6 +1,6 @@
 """What a judging command was asked to do: one record, assembled from its options in one place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuscan.burnin.request import BurnInOptions
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuscan.profile.site import SiteConfig
     from gpuscan.swap.compare import SwapOptions
 
+MIB = 1 << 20
 Values = Mapping[str, Any]  # of a command's options, by parameter name, as typer parsed them
 
 
@@ -123,16 +124,35 @@ def _site() -> "SiteConfig":
 def _selection(values: Values) -> "Selection":
     from gpuscan.engine.judging import Selection
 
+    checks = values.get("checks", ())
     return Selection(
         profile=values["profile"],
-        settings=values["settings"],
+        settings=(*_site_skips(_site(), checks), *values["settings"]),
         only=values.get("only", ()),
         skip=values.get("skip", ()),
         gpus=",".join(values.get("gpus", ())),
-        checks=values.get("checks", ()),
+        checks=checks,
         busy=values["node_context"] == "busy",
         require_full=values.get("require_full", False),
     )
+
+
+def _site_skips(site: "SiteConfig", folders: Sequence[str]) -> list[str]:
+    """Return what no profile judges at this site, as `--set` has it; raises ProfileError for what
+    is no check.
+    """
+    if not site.skip:
+        return []
+    import json
+
+    from gpuscan.engine import judging
+    from gpuscan.errors import ProfileError
+
+    object_to = judging.objection(judging.all_checks(folders))
+    for name, (line, column) in site.skipped_at.items():
+        if why := object_to(name):
+            raise ProfileError(f"{site.path}:{line}:{column}: $.skip.{name}: {why}")
+    return [f"skip.{name}={json.dumps(reason)}" for name, reason in site.skip.items()]
 
 
 def _output(values: Values) -> "OutputOptions":
@@ -163,4 +183,5 @@ def _history(values: Values, *, scans: bool) -> HistoryOptions:
         values.get("tried", ()),
         read_duration("--settle", settle, "90s, 5m or 1h") if settle else 0.0,
         node_state(named, values["root"]) if scans and not forbidden else "",
+        most_bytes=int(_site().archive_mib * MIB) if folder else 0,
     )

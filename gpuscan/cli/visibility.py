@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuscan import __version__, collectors, renderers
 from gpuscan.model import is_unread
 from gpuscan.recording import Recording
+from gpuscan.state.footprint import Footprint, told
 
 AREAS = (  # what people call it, and the readings that belong to it
     ("NVML", ("nvml:",)),
@@ -74,8 +75,8 @@ class Visibility(NamedTuple):
     hint: str
 
 
-def render(recording: Recording, format_: str) -> str:
-    """Return what can be read as text or JSON."""
+def render(recording: Recording, format_: str, state: Footprint | None = None) -> str:
+    """Return what can be read, and what is stored where, as text or JSON."""
     renderers.find(format_)
     areas = [_assess(name, recording) for name, _ in AREAS]
     warnings = list(_warnings(recording))
@@ -84,11 +85,13 @@ def render(recording: Recording, format_: str) -> str:
             "gpuscan_version": __version__,
             "uid": os.geteuid(),
             "areas": [area._asdict() for area in areas],
+            "state": state._asdict() if state else None,
             "warnings": warnings,
         }
         return json.dumps(document, indent=1) + "\n"
     lines = [f"gpuscan {__version__}, Python {sys.version.split()[0]}, uid {os.geteuid()}"]
     lines += [_line(area) for area in areas if area.asked]
+    lines += _state_lines(state) if state else []
     return "\n".join([*lines, *(f"warning: {warning}" for warning in warnings)]) + "\n"
 
 
@@ -101,6 +104,15 @@ def _line(area: Visibility) -> str:
     lacks = ", ".join(f"{number} {kind.replace('-', ' ')}" for kind, number in area.lacks.items())
     line = f"{area.area:<14}{area.answered} of {area.asked} read{'; ' + lacks if lacks else ''}"
     return f"{line}\n{'':<14}-> {area.hint}" if area.hint else line
+
+
+def _state_lines(state: Footprint) -> list[str]:
+    lines = [f"{'state':<14}{state.folder}: {told(state)}; written by {state.written_by}"]
+    if state.trouble:
+        lines.append(f"{'':<14}-> {state.trouble}")
+    if state.node:
+        lines.append(f"{'':<14}root's in {state.node} counts as well")
+    return lines
 
 
 def _assess(area: str, recording: Recording) -> Visibility:

@@ -22,7 +22,8 @@ from gpuscan.model.report_rows import (
 
 class ReportFields(NamedTuple):
     """What a report is made of; *held* is the hold that stands after it, *hold_told* the sentence
-    on it once it is stored, *partial* what of the node was not judged.
+    on it once it is stored, *swap_left* the ticket of a swap that this run does not prove,
+    *partial* what of the node was not judged.
 
     *optional* and *circumstances* are for the conclusion: see `conclude`.
     """
@@ -41,6 +42,7 @@ class ReportFields(NamedTuple):
     optional: frozenset[str] = frozenset()
     circumstances: frozenset[Circumstance] = frozenset()
     hold_told: str = ""
+    swap_left: str = ""
     partial: tuple[NotJudged, ...] = ()
 
 

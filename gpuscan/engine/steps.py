@@ -5,6 +5,8 @@ in the words that are right for that kind.
 from typing import NamedTuple
 
 from gpuscan.engine.blame import Target, find_targets
+from gpuscan.engine.case import HOLD_CHECK
+from gpuscan.engine.hold import SWAP
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import ACTIONS, Action, Finding, Result, Status
 from gpuscan.model.report_rows import ChangeRow
@@ -15,6 +17,7 @@ CHECKS = {
     "infiniband.port_count": "nic",
     "infiniband.hcas": "nic",
     "infiniband.pcie_link": "nic",
+    "inventory.known_parts": "nic",
     "host.memory_errors": "memory",
 }
 ENTRIES = {  # the first word of an incident's entry in the catalogue
@@ -27,6 +30,17 @@ ENTRIES = {  # the first word of an incident's entry in the catalogue
     "fs": "disk",
 }
 OF_PORTS = ("mlx5:link-down", "mlx5:carrier-lost", "mlx5:cable", "mlx5:module")
+OPTIONS = {  # of nvidia-smi, for what a check expects of a GPU's settings
+    "modes.mig": "-mig",
+    "modes.persistence": "-pm",
+    "memory.ecc_mode": "-e",
+    "power.limit": "-pl",
+}
+AT_RESET = ("modes.mig", "memory.ecc_mode")  # take effect then
+VERIFIED = "gpuscan swap verify passes."
+OF_SWAPS = "swap."  # begins the ids of the checks of a swap
+PULL = "Change the part that gpuscan swap begin names, then run gpuscan swap verify."
+PUT_RIGHT = "Put the parts where gpuscan swap verify asked for them, then run it again."
 OF_SLOTS = ("swap.named_part", "swap.other_parts")  # whether the right part was changed
 
 
@@ -61,8 +75,25 @@ def find_steps(report: Report) -> tuple[Step, ...]:
 
 def _sentences(result: Result, finding: Finding, report: Report) -> Sentences:
     if result.check in OF_SLOTS and (todo := _put_right(report.changes)):
-        return Sentences(todo, "gpuscan swap verify passes.")
-    return sentences(kind_of(result.check, result.about.kind, result.about.entry), finding.action)
+        return Sentences(todo, VERIFIED)
+    about = result.about
+    held = finding.same if result.check == HOLD_CHECK else ""
+    if held.startswith(OF_SWAPS):
+        return Sentences(PULL if held == SWAP else PUT_RIGHT, VERIFIED)
+    if finding.action is Action.FIX_CONFIG and (command := _command(result.check, finding)):
+        return Sentences(command, sentences("", finding.action).proof)
+    kind = kind_of(held, about.kind) or kind_of(result.check, about.kind, about.entry)
+    return sentences(kind, finding.action)
+
+
+def _command(check: str, finding: Finding) -> str:
+    """Return the command that sets a GPU as the profile expects it, "" where none is known."""
+    value = finding.expected
+    if check not in OPTIONS or not isinstance(value, (bool, int, float)):
+        return ""
+    command = f"nvidia-smi -i ADDRESS {OPTIONS[check]} {float(value):g}"
+    reset = ", then reset the GPU: nvidia-smi --gpu-reset -i ADDRESS" if check in AT_RESET else ""
+    return f"Set what the profile expects: {command}{reset}."
 
 
 def sentences(kind: str, action: Action) -> Sentences:
@@ -77,7 +108,7 @@ def kind_of(check: str, subject: str = "", entry: str = "") -> str:
     """
     if entry:
         return "port" if entry.startswith(OF_PORTS) else ENTRIES.get(entry.partition(":")[0], "")
-    if check == "history.hold" and subject in ("port", "disk"):
+    if check == HOLD_CHECK and subject in ("port", "disk"):
         return subject
     return CHECKS.get(check, AREAS.get(check.partition(".")[0], ""))
 
@@ -85,7 +116,7 @@ def kind_of(check: str, subject: str = "", entry: str = "") -> str:
 def _put_right(rows: tuple[ChangeRow, ...]) -> str:
     """Return what puts a swap right in which another part than the named one was changed."""
     strangers = [row for row in rows if row.what in ("replaced", "moved") and not row.expected]
-    due = [row for row in rows if row.expected and row.what == "same" and not row.reseated]
+    due = [row for row in rows if _is_due(row)]
     if not strangers or any(row.kind == "cable" for row in strangers):
         return f"Change {_names(due)}, then run gpuscan swap verify." if due else ""
     back = " and ".join(f"{_identity(row)} back into {row.slot}" for row in strangers)
@@ -95,6 +126,11 @@ def _put_right(rows: tuple[ChangeRow, ...]) -> str:
         f"Put {back}{change}, then run gpuscan swap verify. If that was meant to be changed, name"
         f" it: {named}."
     )
+
+
+def _is_due(row: ChangeRow) -> bool:
+    """Return whether a part is still to be replaced: the old one is there, or nobody can tell."""
+    return row.expected and row.what in ("same", "unknown") and not row.reseated
 
 
 def _names(rows: list[ChangeRow]) -> str:

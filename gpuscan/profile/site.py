@@ -1,4 +1,4 @@
-"""The site configuration, /etc/gpuscan/config.yaml: the pinned profile and the time limits."""
+"""The site configuration, /etc/gpuscan/config.yaml: what a site has decided once for all runs."""
 
 import os
 from collections.abc import Mapping
@@ -17,6 +17,9 @@ SCHEMA: dict[str, Any] = {
         "profile": {"type": "string"},
         "deadline": _SECONDS,
         "format": {"type": "string", "enum": ["text", "json", "junit", "junit-full"]},
+        "state_dir": {"type": "string", "pattern": "^/"},
+        "archive_mib": {"type": "number", "exclusiveMinimum": 0, "maximum": 1 << 20},
+        "skip": {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}},
         "limits": {
             "type": "object",
             "additionalProperties": False,
@@ -33,6 +36,10 @@ TYPES: dict[str, tuple[type, ...]] = {"object": (dict,), "string": (str,), "numb
 class SiteConfig(NamedTuple):
     """What the site configuration says; *path* is its file, *pinned_at* line and column of the
     profile.
+
+    *state_dir* is where root keeps the node's state, *archive_mib* what its archive may take;
+    *skip* is the reason for each check, area or glob that no profile judges here, *skipped_at*
+    its line and column.
     """
 
     path: str
@@ -41,15 +48,21 @@ class SiteConfig(NamedTuple):
     pinned_at: tuple[int, int] = (1, 1)
     deadline_s: float | None = None
     format: str = ""
+    state_dir: str = ""
+    archive_mib: float = 0.0
+    skip: Mapping[str, str] = {}
+    skipped_at: Mapping[str, tuple[int, int]] = {}
 
 
-def load_site_config() -> SiteConfig:
+def load_site_config(path: str = "") -> SiteConfig:
     """Read the site configuration; everything has its default where the file does not exist.
+
+    *path* is the file, without one the site's own.
 
     Raises ProfileError with file:line:column for a mistake in it, for a file that GPUSCAN_CONFIG
     names and that does not exist, and, as root, for one that others may write.
     """
-    path = site_config_path()
+    path = path or site_config_path()
     if not os.path.lexists(path):
         if path == os.environ.get(SITE_CONFIG_VARIABLE):
             raise ProfileError(f"{SITE_CONFIG_VARIABLE}={path}: no such file")
@@ -61,6 +74,7 @@ def load_site_config() -> SiteConfig:
     if not _satisfies(data, SCHEMA):
         yamlfile.validate(data, positions, path, SCHEMA)
     pinned_at = positions.get(("profile",), (1, 1))
+    skip = data.get("skip", {})
     return SiteConfig(
         path,
         data.get("profile", ""),
@@ -68,6 +82,10 @@ def load_site_config() -> SiteConfig:
         pinned_at,
         data.get("deadline"),
         data.get("format", ""),
+        data.get("state_dir", ""),
+        data.get("archive_mib", 0.0),
+        skip,
+        {name: positions.get(("skip", name, ""), (1, 1)) for name in skip},
     )
 
 
@@ -82,8 +100,12 @@ def _satisfies(value: Any, schema: Mapping[str, Any]) -> bool:
     if isinstance(value, (int, float)):
         return bool(schema["exclusiveMinimum"] < value <= schema["maximum"])
     if isinstance(value, str):
-        return value in schema.get("enum", (value,))
-    if isinstance(value, dict):
-        keys = schema["properties"]
-        return all(name in keys and _satisfies(item, keys[name]) for name, item in value.items())
-    return True
+        fits = value.startswith("/") or "pattern" not in schema
+        return fits and value in schema.get("enum", (value,)) and bool(value)
+    if not isinstance(value, dict):
+        return False
+    keys, others = schema.get("properties", {}), schema["additionalProperties"]
+    return all(
+        (name in keys or bool(others)) and _satisfies(item, keys.get(name, others))
+        for name, item in value.items()
+    )

@@ -39,7 +39,8 @@ def headline(report: Report) -> str:
     """
     cause = _cause(report)
     verdict = f"{report.verdict} ({shown_code(report)})"
-    return "; ".join([f"{verdict}: {cause}" if cause else verdict, *partial_lines(report)])
+    swap = [f"swap {report.swap_left} is not verified"] if report.swap_left else []
+    return "; ".join([f"{verdict}: {cause}" if cause else verdict, *swap, *partial_lines(report)])
 
 
 def partial_lines(report: Report) -> list[str]:

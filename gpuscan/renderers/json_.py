@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuscan.engine.hold import summary
+from gpuscan.engine.lifting import lifted_by
 from gpuscan.engine.report import Report
 from gpuscan.engine.steps import find_steps
 from gpuscan.model import is_unread, read_or
@@ -54,7 +55,7 @@ def document(report: Report) -> dict[str, Any]:
             "verdict": report.verdict,
             "exit_code": report.exit_code,
             "complete": report.complete,
-            "usable": report.exit_code == 0 and not report.partial,
+            "usable": report.exit_code == 0 and not report.partial and not report.swap_left,
             "action": report.action.value,
             "todo": row.todo,
             "proof": row.proof,
@@ -70,11 +71,25 @@ def document(report: Report) -> dict[str, Any]:
         "checks": [_result(result) for result in report.results],
         "findings": [_finding(r, f) for r in report.results for f in r.findings],
         "incidents": [_row(incident) for incident in report.incidents],
-        "hold": summary(report.held),
+        "hold": _hold(report),
+        "swap_left": report.swap_left or None,
         "measurements": [_row(row) for row in report.measurements],
         "blind_spots": [_row(spot) for spot in report.blind_spots],
         "notes": list(report.notes),
     }
+
+
+def _hold(report: Report) -> dict[str, Any] | None:
+    """Return the hold that stands after a run, each reason with what lifts it."""
+    found = summary(report.held)
+    if found is None:
+        return None
+    awake = [one for one in report.held if not one.asleep]
+    reasons = [
+        {**row, "lifted_by": lifted_by(one)}
+        for row, one in zip(found["reasons"], awake, strict=True)
+    ]
+    return {**found, "reasons": reasons, "told": report.hold_told}
 
 
 def _row(record: Any) -> dict[str, Any]:

@@ -24,6 +24,10 @@ NEXT = {
         "Nothing is wrong in what was judged, and that is not the whole node: judge the rest "
         "before it goes to work."
     ),
+    "swap": (
+        "Nothing is wrong in what was judged, but a swap is under way: run gpuscan swap verify "
+        "before the node goes to work."
+    ),
     "full-required": (
         "Incomplete: keep the node drained. --require-full asks for the whole node: judge it "
         "without what left the rest out."
@@ -176,7 +180,8 @@ def _next(report: Report) -> Iterator[Line]:
         for step in steps:
             yield indented(step.todo, "Next:    " if step is steps[0] else "Also:    ")
             yield from (indented(_identity(target)) for target in step.targets)
-        yield indented(steps[0].proof, "Then:    ")
+        for number, proof in enumerate(dict.fromkeys(step.proof for step in steps)):
+            yield indented(proof, INDENT if number else "Then:    ")
         yield from _held(report)
         return
     yield Line(NEXT[_outlook(report)])
@@ -186,8 +191,8 @@ def _outlook(report: Report) -> str:
     """Return the key of NEXT: the verdict, or the one thing that stands behind it."""
     if report.exit_code == EXIT_WARN:
         return "fail-on-warn"
-    if report.partial and report.exit_code == EXIT_OK:
-        return "partial"
+    if report.exit_code == EXIT_OK and (report.swap_left or report.partial):
+        return "swap" if report.swap_left else "partial"
     if report.partial and report.run.require_full and _is_read(report):
         return "full-required"
     unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}

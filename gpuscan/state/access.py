@@ -83,7 +83,9 @@ def save_run(store: "Store | None", report: Report, source: str, options: Histor
         complain(f"gpuscan: {trouble}")
     lost = [] if store.is_stored else [_lost(store)]
     told = _hold_told(store, report) if store.is_stored else ""
-    return report._replace(notes=(*report.notes, *lost), hold_told=told)
+    verifies = report.run.compared_with is not None  # its notes say what becomes of the swap
+    swap = "" if verifies else store.swap_left
+    return report._replace(notes=(*report.notes, *lost), hold_told=told, swap_left=swap)
 
 
 def _lost(store: "Store") -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from gpuscan.state.place import PRIVATE, StateError, create, set_aside
+from gpuscan.files import PRIVATE, open_own
+from gpuscan.state.place import StateError, set_aside
 from gpuscan.state.pruning import prune, shrink
 from gpuscan.state.sanity import sane_rows
 
@@ -381,7 +382,7 @@ def _only_ours(path: str, *, write: bool) -> None:
     try:
         if write and not os.path.lexists(path):
             with suppress(FileExistsError):
-                os.close(create(path))
+                os.close(open_own(path, os.O_CREAT | os.O_EXCL))
         found = os.lstat(path)
         if not stat.S_ISREG(found.st_mode):
             raise StateError(f"{path}: is not a regular file")

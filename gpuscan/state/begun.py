@@ -13,16 +13,14 @@ import json
 import os
 from typing import Any, NamedTuple
 
+from gpuscan.files import open_own, sync_folder
 from gpuscan.state.place import (
     PRIVATE_FOLDER,
     PUBLIC_FOLDER,
     StateError,
-    create,
     make_folder,
     read_file,
     refuse_shared,
-    sync_folder,
-    write_all,
 )
 from gpuscan.state.whoami import find_start, this_machine
 
@@ -53,14 +51,14 @@ def begin(folder: str) -> Note | None:
             path = os.path.join(place, start + name)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-            descriptor = create(path)
+            descriptor = open_own(path, os.O_CREAT | os.O_EXCL)
         except (OSError, StateError):
             continue
         try:
             with contextlib.suppress(OSError):
                 os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
                 os.fsync(descriptor)
-                sync_folder(place)
+                sync_folder(path)
         finally:
             os.close(descriptor)
         return Note(path, 0, 0.0, True)
@@ -71,16 +69,18 @@ def record(note: Note, code: int, reasons: list[dict[str, Any]]) -> Note:
     """Write into a note what its run holds, and its exit code into the note's name; raises OSError
     where that is not possible.
     """
-    descriptor = os.open(note.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # the code is told even if the parts cannot be
-            write_all(descriptor, json.dumps(reasons).encode("ascii") + b"\n")
-    finally:
-        os.close(descriptor)
+    data = json.dumps(reasons).encode("ascii") + b"\n"
+    with (
+        contextlib.suppress(OSError),  # the code is told even if the parts cannot be
+        os.fdopen(open_own(note.path), "wb") as file,
+    ):
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     path = f"{note.path}.{code}"
     os.rename(note.path, path)
     with contextlib.suppress(OSError):
-        sync_folder(os.path.dirname(path))
+        sync_folder(path)
     return note._replace(path=path, code=code)
 
 

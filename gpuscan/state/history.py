@@ -12,9 +12,10 @@ from gpuscan.engine.judging import all_checks
 from gpuscan.engine.suite import aliases
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.subject import parse_subject
+from gpuscan.state import footprint
 from gpuscan.state.archive import Archive
 from gpuscan.state.place import state_dir
-from gpuscan.text import counted, printable
+from gpuscan.text import printable
 
 Row = dict[str, Any]
 HEAD = "time (UTC)        host  code verdict  profile  level  finding"
@@ -94,16 +95,8 @@ def render_runs(folder: str, since: str, part: str, check: str, format_: str) ->
             ]
     if not lines:
         return "no stored run matches\n"
-    table = [HEAD, *lines, _footprint(folder)]
+    table = [HEAD, *lines, footprint.told(footprint.measure(folder))]
     return "".join(f"{printable(line)}\n" for line in table)
-
-
-def _footprint(folder: str) -> str:
-    archive = open_archive(folder)
-    taken = archive.footprint()
-    archive.close()
-    runs = counted(taken["runs"], "run is", "runs are")
-    return f"{runs} stored, {taken['bytes'] / (1 << 20):.1f} MiB"
 
 
 def export_lines(folder: str, since: str) -> Iterator[str]:

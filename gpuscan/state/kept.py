@@ -4,8 +4,9 @@ import os
 import stat
 
 from gpuscan.errors import GpuscanError
+from gpuscan.files import DRAFT, PRIVATE
 from gpuscan.recording import Recording, save
-from gpuscan.state.place import DRAFT, PRIVATE, PRIVATE_FOLDER, StateError, make_folder
+from gpuscan.state.place import PRIVATE_FOLDER, StateError, make_folder
 
 KEEP_BOOTS = 3  # recordings of earlier boots
 ENDING = ".json.gz"
@@ -39,7 +40,7 @@ def keep_recording(recording: Recording, folder: str, boot_id: str) -> None:
         for old in recordings_in(folder, boot_id)[KEEP_BOOTS:]:
             os.unlink(old)
         for name in os.listdir(place):  # of runs that were killed
-            if name.endswith((".tmp", DRAFT)):
+            if name.endswith(DRAFT):
                 os.unlink(os.path.join(place, name))
     except (OSError, GpuscanError) as error:
         raise StateError(f"{place}: {error}") from None

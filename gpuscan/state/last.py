@@ -11,7 +11,8 @@ import math
 import os
 from typing import Any
 
-from gpuscan.state.place import PUBLIC, Odd, StateError, read_file, replace
+from gpuscan.files import PUBLIC
+from gpuscan.state.place import Odd, StateError, read_file, replace
 
 FORMAT = "gpuscan-last"
 PUBLIC_FORMAT = "gpuscan-status"
@@ -19,6 +20,8 @@ MAJOR = 1
 SCHEMA_VERSION = f"{MAJOR}.1"
 # a hold's code -> its verdict; gpuscan.model.outcome has the same, too heavy for `status`
 VERDICTS = {20: "software", 30: "reboot", 31: "reboot", 40: "hardware", 41: "hardware"}
+# the heaviest of a code's actions
+ACTIONS = {20: "investigate", 30: "reboot", 31: "power-cycle", 40: "inspect", 41: "replace"}
 CODES = {0: ("pass", "warn"), 3: ("incomplete",), 10: ("warn",)} | {
     code: (verdict,) for code, verdict in VERDICTS.items()
 }

@@ -10,16 +10,24 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from gpuscan import files
 from gpuscan.errors import UsageError
+from gpuscan.files import PRIVATE
+from gpuscan.paths import OTHERS_WRITE, refuse_others, walk
+from gpuscan.state.whoami import find_outside_owner
 
 ROOT_STATE = "/var/lib/gpuscan"
 LOCK_S = 10.0  # writing takes milliseconds: a lock held for longer is stuck
 LOCK = "state.lock"
 MOST_BYTES = 1 << 22
-PRIVATE, PUBLIC = 0o600, 0o644  # modes of files: with serial numbers, and for everybody
 PRIVATE_FOLDER, PUBLIC_FOLDER = 0o700, 0o755
-OTHERS_WRITE = 0o022
-DRAFT = ".draft"  # of a file that is being written; under the lock, any other is a killed run's
+NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a pipe, a folder, a link
+REMEDIES = {  # by what keeps the state from being written
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space there",
+    errno.EROFS: "mount it read-write, or name another --state-dir",
+    errno.EACCES: "run as the user that owns it, or name another --state-dir",
+}
 
 
 class StateError(UsageError):
@@ -39,11 +47,31 @@ def state_dir(named: str = "") -> str:
     if named:
         return named
     if os.geteuid() == 0:
-        return ROOT_STATE
+        return root_state()
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(
         os.path.expanduser("~"), ".local", "state"
     )
     return os.path.join(home, "gpuscan")
+
+
+def root_state() -> str:
+    """Return where root keeps the node's state: the site configuration's `state_dir`, else
+    ROOT_STATE. Raises ProfileError for a mistake in the configuration.
+
+    An ordinary user's environment does not choose it. YAML is imported only for a file that has
+    the key: `status` has no time for more.
+    """
+    own = os.geteuid() == 0
+    path = files.site_config_path() if own else os.path.join(files.SITE, "config.yaml")
+    try:
+        text = files.read_input(path, MOST_BYTES)
+    except OSError:
+        return ROOT_STATE  # whether there must be one is for who reads the rest of it
+    if b"state_dir" not in text:
+        return ROOT_STATE
+    from gpuscan.profile.site import load_site_config
+
+    return load_site_config(path).state_dir or ROOT_STATE
 
 
 def node_state(named: str, root: str = "/") -> str:
@@ -52,7 +80,7 @@ def node_state(named: str, root: str = "/") -> str:
 
     Root keeps it in its own state folder, a container (`--root /host`) also sees the host's.
     """
-    folder = os.path.join(root, ROOT_STATE.lstrip("/"))
+    folder = os.path.join(root, root_state().lstrip("/"))
     is_users = os.geteuid() != 0 or os.path.realpath(root) != "/"
     return folder if is_users and not named and folder != state_dir() else ""
 
@@ -65,42 +93,34 @@ def refuse_shared(path: str) -> None:
     """
     if os.geteuid() != 0:
         return
-    places = {os.path.abspath(path), os.path.realpath(path)}
-    for place in sorted({each for start in places for each in _and_above(start)}):
-        try:
-            found = os.lstat(place)
-        except OSError:
-            continue
-        sticky = found.st_mode & stat.S_ISVTX and place not in places
-        if stat.S_ISLNK(found.st_mode):
-            continue  # where it leads is looked at, too; who owns it is seen below
-        if found.st_uid != 0:
-            raise StateError(f"{place}: belongs to another user: chown root {place}")
-        if found.st_mode & OTHERS_WRITE and not sticky:
-            raise StateError(f"{place}: others may write it: chmod go-w {place}")
+    try:
+        with walk(path, _refuse_others) as found:
+            status = found.status
+    except UsageError as error:
+        raise StateError(str(error)) from None
+    except OSError:
+        return
+    if status and stat.S_ISDIR(status.st_mode) and status.st_mode & OTHERS_WRITE:
+        raise StateError(f"{path}: others may write it: chmod go-w {path}")  # the sticky bit, too
 
 
-def _and_above(path: str) -> Iterator[str]:
-    while True:
-        yield path
-        above = os.path.dirname(path)
-        if above == path:
-            return
-        path = above
+def _refuse_others(place: str, status: os.stat_result) -> None:
+    """Refuse what `paths.refuse_others` does, but for what the outside of this container owns: who
+    started it as an ordinary user trusted that, too.
+    """
+    others_write = status.st_mode & OTHERS_WRITE and not stat.S_ISLNK(status.st_mode)
+    if others_write or status.st_uid != find_outside_owner():
+        refuse_others(place, status)
 
 
 def make_folder(path: str, mode: int = PUBLIC_FOLDER) -> None:
-    """Make a folder and those above it, with these modes whatever the umask; raises OSError."""
-    if os.path.isdir(path):
-        if mode == PRIVATE_FOLDER and os.stat(path).st_mode & 0o077:
-            os.chmod(path, mode)
-        return
-    above = os.path.dirname(os.path.abspath(path))
-    if above != path:
-        make_folder(above)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, mode)
+    """Make a folder and those above it, with these modes whatever the umask; raises OSError.
+
+    One that is to be private becomes so.
+    """
+    if mode == PRIVATE_FOLDER and os.path.isdir(path) and os.stat(path).st_mode & 0o077:
         os.chmod(path, mode)
+    files.make_folder(path, mode)
 
 
 @contextlib.contextmanager
@@ -112,9 +132,9 @@ def locked(folder: str) -> Iterator[None]:
     try:
         make_folder(folder)
         refuse_shared(folder)
-        descriptor = _open_new(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT)
+        descriptor = files.open_own(os.path.join(folder, LOCK), os.O_CREAT)
     except OSError as error:
-        raise StateError(f"{folder}: {error.strerror or error}") from None
+        raise StateError(f"{folder}: {told(error)}") from None
     try:
         ends_s = time.monotonic() + LOCK_S
         while True:
@@ -132,26 +152,6 @@ def locked(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _open_new(path: str, flags: int, mode: int = PRIVATE) -> int:
-    """Open a file of ours to write, with exactly this mode; raises OSError."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(0, "is not a regular file")
-        if stat.S_IMODE(found.st_mode) != mode:
-            os.fchmod(descriptor, mode)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def create(path: str, mode: int = PRIVATE) -> int:
-    """Create a file that is not there yet, and return its descriptor; raises OSError."""
-    return _open_new(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-
-
 class Data(NamedTuple):
     """A file's bytes, and whether others than us and root may have written them."""
 
@@ -161,61 +161,40 @@ class Data(NamedTuple):
 
 def read_file(path: str) -> Data | None:
     """Return a regular file's bytes (at most MOST_BYTES), None where there is none; raises
-    StateError. It never waits for a pipe, and follows no link.
+    StateError. It never waits for a pipe, and as root follows no link of others.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise Odd(f"{path}: is not a regular file")
-            shared = bool(found.st_mode & OTHERS_WRITE) or found.st_uid not in (0, os.geteuid())
-            return Data(file.read(MOST_BYTES), shared)
+        with files.open_input(path) as file:
+            found = os.fstat(file.fileno())
+            trusted = found.st_uid in (0, os.geteuid(), find_outside_owner())
+            shared = bool(found.st_mode & OTHERS_WRITE) or not trusted
+            return Data(files.read_most(file, MOST_BYTES), shared)
     except FileNotFoundError:
         return None
     except OSError as error:
-        kind = Odd if error.errno in (errno.ELOOP, errno.ENXIO) else StateError
-        raise kind(f"{path}: {error.strerror or error}") from None
+        kind = Odd if error.errno in NO_FILE else StateError
+        raise kind(f"{path}: {told(error)}") from None
 
 
 def replace(path: str, document: dict[str, Any], mode: int = PRIVATE) -> None:
     """Write a JSON file atomically, so that even a power cut loses nothing; raises StateError.
 
-    Call it under the lock: a draft that is there already is a killed run's.
+    Call it under the lock: what a killed run has left half written is removed.
     """
     data = (json.dumps(document, indent=1) + "\n").encode("ascii")
-    draft = f"{path}{DRAFT}"
     try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
-        try:
-            with os.fdopen(create(draft, mode), "wb", buffering=0) as file:
-                write_all(file.fileno(), data)
-            os.replace(draft, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise
-        sync_folder(os.path.dirname(path))
+        files.remove_drafts(path)
+        files.replace_file(path, data, mode)
+        files.sync_folder(path)
     except OSError as error:
-        raise StateError(f"{path}: {error.strerror or error}") from None
+        raise StateError(f"{path}: {told(error)}") from None
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of *data* and see that it is on the disk; raises OSError."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    os.fsync(descriptor)
-
-
-def sync_folder(folder: str) -> None:
-    """Make the renaming of a file in it survive a power cut; raises OSError."""
-    descriptor = os.open(folder or ".", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def told(error: OSError) -> str:
+    """Return what keeps the state from being read or written, and what helps."""
+    why = error.strerror or str(error)
+    remedy = REMEDIES.get(error.errno or 0)
+    return f"{why}: {remedy}" if remedy else why
 
 
 def set_aside(path: str) -> str:
@@ -224,7 +203,5 @@ def set_aside(path: str) -> str:
     try:
         os.rename(path, aside)
     except OSError as error:
-        raise StateError(
-            f"{path}: damaged, and it cannot be renamed: {error.strerror or error}"
-        ) from None
+        raise StateError(f"{path}: damaged, and it cannot be renamed: {told(error)}") from None
     return aside

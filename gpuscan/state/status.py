@@ -7,7 +7,7 @@ import time
 from typing import Any, NamedTuple
 
 from gpuscan.durations import UNITS_S, format_moment, parse_duration
-from gpuscan.errors import complain, mute
+from gpuscan.errors import GpuscanError, complain, mute
 from gpuscan.state import begun, last
 from gpuscan.state.place import StateError, node_state, refuse_shared, state_dir
 from gpuscan.state.whoami import this_machine
@@ -56,9 +56,11 @@ def print_status(arguments: list[str]) -> int | None:
     if max_age_s is None:
         return None
     lenient = options["--on-incomplete"] == "pass"
-    found = answer(
-        options["--state-dir"], options["--root"], max_age_s, options["--profile"], lenient
-    )
+    asked = (options["--root"], max_age_s, options["--profile"], lenient)
+    try:
+        found = answer(options["--state-dir"], *asked)
+    except GpuscanError:  # a mistake in the site configuration
+        return None
     _say(render(found, options["--format"]))
     return exit_code(found, options["--exit-style"])
 
@@ -194,7 +196,9 @@ def _reasons_of(note: begun.Note) -> list[dict[str, Any]]:
     verdict = last.VERDICTS.get(note.code)
     if entries or verdict is None:
         return entries
-    return [{"code": note.code, "since_s": note.at_s, "message": "what it held is not known"}]
+    message = "a run found it and could not store more than its exit code"
+    action = last.ACTIONS[note.code]
+    return [{"code": note.code, "action": action, "since_s": note.at_s, "message": message}]
 
 
 def _joined(hold: dict[str, Any] | None, more: list[dict[str, Any]]) -> dict[str, Any]:
@@ -284,7 +288,7 @@ def _hold_reason(hold: dict[str, Any]) -> str:
     reasons = hold["reasons"]
     worst: dict[str, Any] = max(reasons, key=lambda reason: reason.get("code", 0), default={})
     more = f" (+{len(reasons) - 1})" if len(reasons) > 1 else ""
-    subject = worst.get("subject", "node").replace(":", " ", 1)
+    subject = worst.get("subject", "a part").replace(":", " ", 1)
     date = time.strftime("%Y-%m-%d", time.gmtime(hold["since"]))
     found = f": {worst['check']}" if worst.get("check") else ""
     action = worst.get("action") or "investigate"
@@ -331,7 +335,7 @@ def _details(found: Answer) -> list[str]:
     hold, run = found["hold"], found["last"]
     for reason in hold["reasons"] if hold else ():
         serial = f", serial {reason['serial']}" if reason.get("serial") else ""
-        text = f"{reason.get('subject', '')}{serial}: {reason.get('message', '')}"
+        text = f"{reason.get('subject', 'node')}{serial}: {reason.get('message', '')}"
         lines.append(f"  {_one_line(text)}")
     if hold:
         lines.append("  gpuscan explain hold shows what lifts it")

@@ -25,6 +25,7 @@ from gpuscan.state.place import (
     make_folder,
     refuse_shared,
     set_aside,
+    told,
 )
 from gpuscan.state.remembered import LISTS, NOTHING, declare, remember
 from gpuscan.state.rows import Whose, document_of, fingerprint, parts_of, row_of
@@ -63,6 +64,7 @@ class Store:
         self.last = last.path_in(folder, other)
         self.troubles: list[str] = []
         self.is_stored = False
+        self.swap_left = ""  # the ticket of the swap that is under way, once this run is stored
         self.wants_the_sel = False
         self._own, self._most_bytes = own, most_bytes
         self._archive: Archive | None = None
@@ -113,7 +115,7 @@ class Store:
                 self._archive = Archive(self.folder, write=write, **most)
                 break
             except OSError as error:
-                self.troubles.append(f"{self.folder}: {error.strerror or error}: nothing is stored")
+                self.troubles.append(f"{self.folder}: {told(error)}: nothing is stored")
             except StateError as error:
                 if write or os.path.exists(os.path.join(self.folder, "history.sqlite")):
                     self.troubles.append(str(error))
@@ -167,9 +169,11 @@ class Store:
 
     # After the judgement.
 
-    def begin(self, report: Report, swap: dict[str, Any], reasons: Sequence[Held]) -> None:
-        """Store the run that a swap begins with, the swap, and its hold; raises StateError where
-        that cannot be kept.
+    def begin(
+        self, report: Report, swap: dict[str, Any], reasons: Sequence[Held], source: str
+    ) -> None:
+        """Store the run that a swap begins with (*source*: `live`, or `replay` of a drill), the
+        swap, and its hold; raises StateError where that cannot be kept.
         """
         held = hold.join_holds(report.held, reasons)
         with locked(self.folder):
@@ -178,7 +182,7 @@ class Store:
                 self._archive.note(
                     self.owner.key, self.owner.at_s, "swap-begin", swap["ticket"], swap
                 )
-            self._keep_run(report, "live", ())
+            self._keep_run(report, source, ())
         self._close()
 
     def verified(
@@ -225,7 +229,7 @@ class Store:
             code = max(one.code for one in found)
             self.note = begun.record(self.note, code, holds.stored(found))
         except OSError as error:
-            self.troubles.append(f"{self.note.path}: {error.strerror or error}: not stored there")
+            self.troubles.append(f"{self.note.path}: {told(error)}: not stored there")
 
     def _guarded(self, work: Callable[[], None]) -> bool:
         """Do one thing of several: what keeps it from being done is a trouble, whatever it is."""
@@ -269,6 +273,7 @@ class Store:
             unread += [f"set aside as {aside}"] if now.lacks else []
         held = holds.merge(now, self._before.held, report.held)
         kept = (found["swap"] if found else None) if swap is None else swap or None
+        self.swap_left = str(kept["ticket"]) if isinstance(kept, dict) else ""
         whole = document_of(report, self.owner, held, kept)
         if found and not live and found["at"] > self.owner.at_s:
             whole = {**found, **{name: whole[name] for name in ("hold", "asleep", "swap")}}

@@ -4,6 +4,7 @@ millisecond.
 
 import os
 import stat
+from functools import cache
 
 FILES = {
     "machine_id": "etc/machine-id",
@@ -11,6 +12,7 @@ FILES = {
     "boot_id": "proc/sys/kernel/random/boot_id",
     "hostname": "proc/sys/kernel/hostname",
 }
+UID_MAP, OVERFLOW_UID = "/proc/self/uid_map", "/proc/sys/kernel/overflowuid"
 
 
 def this_machine(root: str = "/") -> dict[str, str]:
@@ -43,3 +45,17 @@ def _text(path: str) -> str:
         return ""
     finally:
         os.close(descriptor)
+
+
+@cache
+def find_outside_owner() -> int:
+    """Return the user number that files have here whose owner is no user of this container (in a
+    rootless one, the host's root); -1 where there is none, or a user of the container has it.
+    """
+    rows = [tuple(map(int, line.split())) for line in _text(UID_MAP).splitlines()]
+    overflow = _text(OVERFLOW_UID).strip()
+    if not rows or not overflow.isdecimal():
+        return -1
+    number = int(overflow)
+    is_user = any(first <= number < first + count for first, _, count in rows)
+    return -1 if is_user else number

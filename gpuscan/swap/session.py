@@ -17,7 +17,7 @@ from gpuscan.errors import GpuscanError, UsageError, complain
 from gpuscan.importers.load import open_recording
 from gpuscan.live.machine import ScanOptions, scan_machine
 from gpuscan.model import Held, Node
-from gpuscan.model.outcome import FAILED, LEVELS, Action, Result, Status
+from gpuscan.model.outcome import LEVELS, Action, Result, Status
 from gpuscan.model.subject import NODE
 from gpuscan.recording import Recording, load
 from gpuscan.state.access import HistoryOptions, is_this_machine, load_history
@@ -79,7 +79,7 @@ def begin(scan: ScanOptions, want: Selection, history: HistoryOptions, asked: As
     place = _keep_evidence(store, recording, report, scan, asked)
     swap = _join(under_way, _describe(store, asked, pulled, place), again=asked.again)
     try:
-        store.begin(report, swap, held)
+        store.begin(report, swap, held, "replay" if asked.replay else "live")
     except StateError as error:
         raise UsageError(
             f"{error}: the swap is not begun, for nothing would hold the node (the evidence is in"
@@ -268,6 +268,6 @@ def _follow_ups(report: Report, swap: dict[str, Any] | None) -> list[str]:
         )
     if swap and proves(report):
         notes.append(f"swap {swap['ticket']} is proven, and its hold lifted")
-    elif swap and (report.exit_code < FAILED or report.partial):
+    elif swap:
         notes.append(f"swap {swap['ticket']} is not proven: the node stays held")
     return notes

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import RECORDINGS
+from program import Call
 
 from gpuscan import __version__, collectors
 from gpuscan.cli import visibility
 from gpuscan.collectors.log_text import JOURNAL, KMSG
 from gpuscan.errors import UsageError
 from gpuscan.recording import Recording, load, patch
+from gpuscan.state import footprint
 
 EIGHT = load(str(RECORDINGS / "h100-8x-ib.json.gz"))
 
@@ -130,3 +133,18 @@ def test_packages_that_shadow_the_binding_are_named(monkeypatch: pytest.MonkeyPa
 def test_unknown_formats_are_refused() -> None:
     with pytest.raises(UsageError, match="unknown format 'jsn'"):
         visibility.render(EIGHT, "jsn")
+
+
+def test_it_says_where_the_state_is_and_what_it_takes(tmp_path: Path, call: Call) -> None:
+    state = tmp_path / "state"
+    call("judge", "demo", "-q", "--state-dir", str(state))
+    found = footprint.measure(str(state))
+    assert (found.folder, found.most_bytes, found.trouble) == (str(state), 256 << 20, "")
+    assert found.runs == 1
+    text = visibility.render(EIGHT, "text", found)
+    owner = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    (line,) = [line for line in text.splitlines() if line.startswith("state")]
+    assert line.startswith(f"state         {state}: 1 run stored, 0.")
+    assert line.endswith(f" of at most 256 MiB; written by {owner}")
+    assert json.loads(visibility.render(EIGHT, "json", found))["state"] == found._asdict()
+    assert "1 run stored, " in call("history", "list", "--state-dir", str(state)).out

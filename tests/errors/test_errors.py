@@ -64,7 +64,6 @@ ELSEWHERE = {
     ("state/archive.py", "{}: written by a newer"): "needs a newer archive: tests/state",
     ("state/place.py", "{}: another gpuscan"): "needs another process: tests/state",
     ("state/place.py", "{}: damaged, and it"): "needs a read-only file system",
-    ("state/place.py", "{}: belongs to another"): "needs another user: tests/state",
     ("state/place.py", "{}: others may write"): "needs a folder of all users: tests/state",
     ("state/archive.py", "{}: is not a regular"): "needs a pipe: tests/state",
     ("state/history.py", "--check {}: no such"): "needs an archive: tests/state",

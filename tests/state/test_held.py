@@ -9,7 +9,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +19,7 @@ from typing import Any
 
 import pytest
 from over_time import DAY_S, EIGHT, FAILED, file_of, later
-from program import Call, Ended, environment, start
+from program import Call, environment
 
 from gpuscan.recording import load, patch
 from gpuscan.state import begun, last
@@ -28,7 +27,6 @@ from gpuscan.state.rows import whose
 from gpuscan.state.store import Store
 from gpuscan.state.whoami import this_machine
 
-NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 SERIAL = re.compile(r"16\d{11}|[0-9a-f]{8}-[0-9a-f]{4}-|[0-9a-f]{32}")
 CLOCKS = (0.0, -10 * 365.0, -0.01, 0.01, 2 * 365.0)  # days that a run's clock is off
 
@@ -267,38 +265,6 @@ def test_damaged_pages_are_set_aside_and_the_run_is_stored(call: Call, tmp_path:
     assert list(tmp_path.glob("history.sqlite.damaged-*"))
     assert "stored" in call("history", "list", "--state-dir", str(tmp_path)).out
     assert call("status", "--state-dir", str(tmp_path)).code == 41
-
-
-def as_nobody(words: list[str], env: dict[str, str]) -> Ended:
-    done = subprocess.run(
-        [*NOBODY, *words], env=env, capture_output=True, text=True, check=False, cwd="/"
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.mark.system
-@pytest.mark.skipif(os.geteuid() != 0, reason="two users")
-def test_every_user_sees_the_hold_of_root(eight: Any, tmp_path: Path) -> None:
-    state = eight.root / "var" / "lib" / "gpuscan"
-    broken = ("run", "-q", "--state-dir", str(state))
-    eight.log_lines("NVRM: Xid (PCI:0000:1b:00): 119, pid=1, name=x, Timeout waiting for RPC!")
-    done = eight.plain(*broken)
-    assert (done.code, done.err) == (30, "")
-    assert done.out.endswith("; held\n")
-    told = eight.plain("run", "--state-dir", str(state)).out
-    assert "gpuscan status, gpuscan explain hold" in told
-    assert start(["status", "--state-dir", str(state), "--root", str(eight.root)]).code == 30
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == 0 and path not in (Path("/"), Path("/tmp")):
-            path.chmod(0o755)
-    own = tmp_path / "own"
-    own.mkdir()
-    shutil.chown(own, 65534, 65534)
-    env = environment({"GPUSCAN_STATE_DIR": str(own / "state"), "HOME": str(own)})
-    words = [sys.executable, "-m", "gpuscan", "status", "--root", str(eight.root)]
-    done_ = as_nobody(words, env)
-    assert done_.code == 30, done_
-    assert "reset" in done_.out
 
 
 @pytest.mark.system

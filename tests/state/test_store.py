@@ -322,8 +322,7 @@ def killing(function, name):
         return function(*args, **options)
     return call
 os.fsync = killing(os.fsync, "fsync")
-real = os.replace
-os.replace = killing(os.replace, "replace")
+os.rename = killing(os.rename, "rename")
 archive.Archive._add_part = killing(archive.Archive._add_part, "part")
 archive.prune = killing(archive.prune, "prune")
 from gpuscan.cli.app import leave, start
@@ -331,7 +330,7 @@ leave(start(None))
 """
 
 
-@pytest.mark.parametrize("moment", ["fsync", "replace", "part", "prune"])
+@pytest.mark.parametrize("moment", ["fsync", "rename", "part", "prune"])
 def test_kill_9_in_the_middle_of_a_write_loses_nothing(
     call: Call, tmp_path: Path, moment: str
 ) -> None:

@@ -19,6 +19,8 @@ from gpuscan.recording import Recording, load, patch
 
 OLD, NEW = load(EIGHT).get(SERIAL), "1650000000999"
 HCA, HCA_AT = "mlx5_3", "0000:5e:00.0"
+OTHER_SERIAL = "nvml:nvmlDeviceGetSerial(0000:43:00.0)"  # SXM1
+NO_REPORT = ("--bug-report", "0")
 H100 = ("--profile", "h100-8x")
 
 
@@ -73,7 +75,12 @@ def test_a_gpu_dies_and_is_changed(story: Story) -> None:
     assert story.do("status").code == 41
 
     story.boot({SERIAL: NEW})
-    assert story.run().code == 0  # another serial number is in the slot
+    passed = story.run()  # another serial number is in the slot
+    assert (passed.code, "run gpuscan swap verify before" in passed.out) == (0, True)
+    assert "may go to work" not in passed.out
+    document = story.do("run", *H100, "--format", "json").report
+    assert (document["summary"]["usable"], document["swap_left"]) == (False, "OPS-7")
+    assert story.do("run", *H100, "-q").out == "pass (0); swap OPS-7 is not verified\n"
     waits = story.do("status")
     assert (waits.code, "swap OPS-7 is not verified yet" in waits.out) == (3, True)
     verified = story.do("swap", "verify", *H100, "--level", "passive")
@@ -83,6 +90,33 @@ def test_a_gpu_dies_and_is_changed(story: Story) -> None:
     assert story.do("status").code == 0
     assert story.run().code == 0
     assert story.failed_cases() == []
+
+
+def test_the_wrong_gpu_is_pulled(story: Story) -> None:
+    lost = {f"nvml:*({GPU})": Change(code=15, handle=True)}
+    story.boot({})
+    assert story.run().code == 0
+    story.boot({}, lost)
+    begun = story.do("swap", "begin", "--ticket", "OPS-9", "--part", "gpu:SXM4", *NO_REPORT)
+    assert begun.code == 0, begun.err
+    other = load(EIGHT).get(OTHER_SERIAL)
+    story.boot({OTHER_SERIAL: NEW}, lost)
+    wrong = story.do("swap", "verify", *H100, "--level", "passive")
+    assert wrong.code == 31
+    for words in (
+        "swap OPS-9 is not proven",
+        f"Put serial {other} back into SXM1, change SXM4 (serial {OLD}), then run gpuscan swap",
+        "gpu SXM1 (swap.other_parts): gpuscan swap verify lifts it",
+    ):
+        assert words in wrong.out
+    story.boot({SERIAL: NEW})
+    ran = story.run()
+    assert (ran.code, "Put the parts where gpuscan swap verify asked for them" in ran.out) == (
+        20,
+        True,
+    )
+    assert story.do("swap", "verify", *H100, "--level", "passive").code == 0
+    assert story.do("status").code == 0
 
 
 def test_an_hca_dies_and_is_changed(story: Story) -> None:
