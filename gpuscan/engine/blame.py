@@ -35,8 +35,7 @@ def find_targets(
     the one at its address.
     """
     if finding.culprits:
-        kind = "port" if result.check.startswith("infiniband.") else "gpu"
-        return [_target(_in_slot(parts, name), f"{kind}:{name}", None) for name in finding.culprits]
+        return [_culprit(name, result.check, parts) for name in finding.culprits]
     kind, name = result.about.kind, result.about.label
     if kind == NODE.kind or (kind == "test" and not result.address):
         return []  # a test of all GPUs at once is the node's
@@ -46,6 +45,13 @@ def find_targets(
         else _in_slot(parts, name)
     )
     return [_target(part, f"{kinds.get(name, kind)}:{name}", result.address)]
+
+
+def _culprit(name: str, check: str, parts: Parts) -> Target:
+    """Return the part of a name; an HCA that is gone goes by its address, which no port does."""
+    address = name if ":" in name else None
+    kind = ("nic" if address else "port") if check.startswith("infiniband.") else "gpu"
+    return _target(_in_slot(parts, name), f"{kind}:{name}", address)
 
 
 def _in_slot(parts: Parts, slot: str) -> ReportPart | None:

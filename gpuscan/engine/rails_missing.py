@@ -21,6 +21,15 @@ class Missing(NamedTuple):
     culprits: tuple[str, ...]
 
 
+class Absent(NamedTuple):
+    """A port or HCA that is gone: what to call it, its address where another has its name now;
+    and what earlier runs knew of it.
+    """
+
+    label: str
+    text: str
+
+
 def explain_missing(node: "Node", expects: ProfileLens, number: int) -> Missing:
     """Return why *number* expected ports are missing: settings and drivers first, then hardware."""
     converted = _converted(node, expects, number)
@@ -37,12 +46,13 @@ def explain_missing(node: "Node", expects: ProfileLens, number: int) -> Missing:
     left = number - len(converted) - len(silent)
     gone = _gone(node, expects, converted) if left > 0 else []
     if gone:
-        reasons.append(f"{_list(_described(node, gone))} absent: reseat the HCA")
+        reasons.append(f"{_list([one.text for one in gone])} absent: reseat the HCA")
     if not reasons:
         reasons.append("is the driver (mlx5_ib) loaded, and is this the right profile?")
     mends = left <= 0 or not node.ports
     action = Action.FIX_CONFIG if mends else Action.INSPECT
-    return Missing("; ".join(reasons), action, (*converted, *unbound, *bound, *gone))
+    labels = [one.label for one in gone]
+    return Missing("; ".join(reasons), action, (*converted, *unbound, *bound, *labels))
 
 
 def _list(names: Sequence[str]) -> str:
@@ -78,23 +88,30 @@ def _without_ports(node: "Node", expects: ProfileLens) -> "list[tuple[Adapter, s
     ]
 
 
-def _gone(node: "Node", expects: ProfileLens, converted: Sequence[str]) -> list[str]:
-    """Return the ports or HCAs that are known by name, from the profile or the past, and absent."""
+def _gone(node: "Node", expects: ProfileLens, converted: Sequence[str]) -> list[Absent]:
+    """Return the ports or HCAs that are known by name, from the profile or the past, and absent.
+
+    Where one is gone, the kernel may have numbered the others anew: where earlier runs knew a
+    name, the address and the serial number tell which HCA it was, and whether it is here.
+    """
     present = {name for port in node.ports for name in (port.hca, port.label)} | set(converted)
     names = expects.get("hcas")
     if names is None:
         names = [one.label for _, seen in read([node], "past.ports") for one in seen]
-    return [name for name in names if name not in present]
-
-
-def _described(node: "Node", names: Sequence[str]) -> list[str]:
-    """Return names with the address and serial number that earlier runs saw last: `mlx5_3/1
-    (0000:5e:00.0, serial MT2333ZT00003)`.
-    """
-    places = {
-        one.slot: f" ({one.address}, serial {one.serial})"
-        for _, seen in read([node], "past.parts")
-        for one in seen
-        if one.kind == "nic"
-    }
-    return [f"{name}{places.get(name.partition('/')[0], '')}" for name in names]
+    rows = [one for _, seen in read([node], "past.parts") for one in seen if one.kind == "nic"]
+    places = {port.address for port in node.ports} | {one.address for one in node.adapters}
+    places |= {serial for _, serial in read(node.ports, "hca_serial")}
+    here = {row.slot for row in rows if {row.address, row.serial} & places}
+    lost = {row.slot: row for row in rows if not {row.address, row.serial} & places}
+    gone = {}
+    for name in names:
+        slot = name.partition("/")[0]
+        if slot in lost:
+            row = lost[slot]
+            renamed = name in present  # another HCA has its name now
+            label = row.address if renamed else name
+            before = f"was {slot}" if renamed else row.address
+            gone[label] = f"{label} ({before}, serial {row.serial})"
+        elif name not in present and slot not in here:
+            gone[name] = name
+    return [Absent(label, text) for label, text in gone.items()]

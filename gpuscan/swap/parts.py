@@ -150,7 +150,7 @@ def _cable(port: Port) -> SwapPart:
         kind="cable",
         label=port.label,
         address=port.address,
-        places=(port.label, port.address),
+        places=(f"{port.address}/{port.number}", port.label),
         ids={} if is_unread(port.far_end) else {"far end": port.far_end},
         lack=port.far_end,
         names=_names(port.hca) if port.number == 1 else frozenset(),

@@ -77,10 +77,15 @@ def list_gone(node: Node, present: Sequence[SwapPart]) -> list[SwapPart]:
     ]
     taken = {(part.kind, part.label) for part in present}
     return [
-        part._replace(label=part.address) if (part.kind, part.label) in taken else part
+        _renamed(part) if (part.kind, part.label) in taken else part
         for part in gone
         if (part.kind, part.address) not in taken
     ]
+
+
+def _renamed(part: SwapPart) -> SwapPart:
+    """Return a part under its address, as another has its label now."""
+    return part._replace(label=part.address, names=part.names | {part.label.lower()})
 
 
 def _is_present(seen: Seen, present: Sequence[SwapPart]) -> bool:
@@ -129,7 +134,10 @@ def _places(kind: str, label: str, address: str) -> tuple[str, ...]:
     """Return where a part of this kind sits, in the order in which `list_parts` gives it."""
     if kind == "gpu":
         return ("" if label == address else label, "", "", address)
-    return (label, address) if kind == "cable" else (address, label)
+    if kind == "cable":
+        number = label.partition("/")[2]
+        return (f"{address}/{number}" if address and number else "", label)
+    return (address, label)
 
 
 def find_gap(name: str, kind: str, parts: Sequence[SwapPart], *, short: bool) -> SwapPart | None:

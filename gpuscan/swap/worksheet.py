@@ -9,6 +9,7 @@ from gpuscan import profile
 from gpuscan.durations import format_moment
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import plain
+from gpuscan.errors import UsageError
 from gpuscan.model import Node, Seen, is_unread, read_or
 from gpuscan.model.nvml import ACCESS
 from gpuscan.swap.expect import PART, Expectation, Gaps, find_part
@@ -60,6 +61,9 @@ def find_part_to_pull(
     gone = [part for part in list_gone(node, listed) if part.kind == expectation.kind]
     _, label = find_part(expectation, [(part, None) for part in (*present, *gone)], gaps, PART)
     part = next((one for one in (*present, *gone) if one.label == label), None)
+    _refuse_renumbered(expectation, part, gone)
+    if part is None:
+        _refuse_former_name(expectation, present, node)
     physical = getattr(part.record, "physical_slot", "") if part else ""
     return PartToPull(
         word=f"{expectation.kind}:{label}",
@@ -75,6 +79,41 @@ def find_part_to_pull(
         serial_source=part.told_by if part else "",
         state=_state_of(part) if part in present else _absence_of(part, node),
     )
+
+
+def _refuse_renumbered(
+    expectation: Expectation, part: SwapPart | None, gone: Sequence[SwapPart]
+) -> None:
+    """Refuse a name that the kernel has given to another part since the one that had it is gone:
+    a good one would be pulled. Raises UsageError.
+    """
+    name = expectation.name.lower()
+    former = next((one for one in gone if name in one.names and name != _id(one).lower()), None)
+    if part is None or former is None or part.label.lower() != name:
+        return
+    raise UsageError(
+        f"{PART.name} {expectation.text}: {part.label} is at {part.address} now (serial"
+        f" {_id(part) or 'not read'}), and was at {former.address} (serial {_id(former)}), which"
+        " is gone: give the address or the serial number"
+    )
+
+
+def _refuse_former_name(expectation: Expectation, present: Sequence[SwapPart], node: Node) -> None:
+    """Refuse a name that a part had in earlier runs, and that is listed under another one now.
+    Raises UsageError.
+    """
+    seen = () if is_unread(node.past) else node.past.parts
+    serials = {
+        one.serial
+        for one in seen
+        if one.kind == expectation.kind and one.slot.lower() == expectation.name.lower()
+    }
+    now = next((part for part in present if part.ids.get("serial") in serials), None)
+    if now is not None:
+        raise UsageError(
+            f"{PART.name} {expectation.text}: it is {now.label} now (serial {_id(now)}): give the"
+            " address or the serial number"
+        )
 
 
 def _state_of(part: SwapPart | None) -> str:
