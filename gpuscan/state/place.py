@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gpuscan import files
 from gpuscan.errors import UsageError
 from gpuscan.files import PRIVATE
-from gpuscan.paths import OTHERS_WRITE, refuse_others, walk
+from gpuscan.paths import OTHERS_WRITE, is_ours, refuse_others, walk
 from gpuscan.state.whoami import find_outside_owner
 
 ROOT_STATE = "/var/lib/gpuscan"
@@ -109,7 +109,7 @@ def _refuse_others(place: str, status: os.stat_result) -> None:
     started it as an ordinary user trusted that, too.
     """
     others_write = status.st_mode & OTHERS_WRITE and not stat.S_ISLNK(status.st_mode)
-    if others_write or status.st_uid != find_outside_owner():
+    if is_ours(status) or others_write or status.st_uid != find_outside_owner():
         refuse_others(place, status)
 
 
@@ -166,7 +166,7 @@ def read_file(path: str) -> Data | None:
     try:
         with files.open_input(path) as file:
             found = os.fstat(file.fileno())
-            trusted = found.st_uid in (0, os.geteuid(), find_outside_owner())
+            trusted = is_ours(found) or found.st_uid == find_outside_owner()
             shared = bool(found.st_mode & OTHERS_WRITE) or not trusted
             return Data(files.read_most(file, MOST_BYTES), shared)
     except FileNotFoundError:

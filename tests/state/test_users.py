@@ -68,6 +68,9 @@ def test_every_user_sees_the_hold_of_root_and_only_root_lifts_it(
     users.node.log_lines(BROKEN)
     held = users.root("run", "-q")
     assert (held.code, held.err, held.out.endswith("; held\n")) == (30, "", True)
+    hold = users.root("run", "--format", "json").report["hold"]
+    assert hold["told"].startswith("This node is held from now on: ")
+    assert all("a passing run" in reason["lifted_by"] for reason in hold["reasons"])
     status = users.other("status")
     assert (status.code, "reset" in status.out) == (30, True)
 

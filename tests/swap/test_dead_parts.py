@@ -19,8 +19,6 @@ from gpuscan.recording import Recording, load, patch, save
 
 QUICK = "init=20,call=1,host=10"
 ALL = tuple(cases())
-SAMPLE = [case for number, case in enumerate(ALL) if number % 23 == 0]
-BEGUN = [case for case in ALL if case.command == "begin" and case.name == case.part.slot]
 
 
 def words_of(case: Case, folder: Path) -> list[str]:
@@ -70,32 +68,27 @@ def judge(case: Case, done: Ended, held: list[str]) -> None:
             assert case.part.address in done.out
 
 
-@pytest.mark.parametrize("case", SAMPLE, ids=str)
-def test_a_command_takes_a_part_that_does_not_answer(
-    case: Case, call: Call, tmp_path: Path
-) -> None:
-    prepare(call, case, tmp_path)
-    done = call(*in_drill(case, tmp_path))
-    judge(case, done, holds(tmp_path / "state"))
-
-
-@pytest.mark.parametrize("case", BEGUN, ids=str)
-def test_a_swap_of_a_dead_part_is_begun(case: Case, call: Call, tmp_path: Path) -> None:
-    prepare(call, case, tmp_path)
-    done = call(*in_drill(case, tmp_path), "--format", "json")
-    judge(case, done, holds(tmp_path / "state"))
-    (part,) = json.loads(done.out)["parts"]
-    assert part["slot"] == case.part.slot
-    if case.seen:
-        assert (part["serial"], part["address"]) == case.part[3:1:-1] or case.part.kind == "cable"
-
-
 @pytest.mark.sweep
-@pytest.mark.parametrize("case", ALL, ids=str)
-def test_every_command_takes_every_dead_part(case: Case, call: Call, tmp_path: Path) -> None:
-    prepare(call, case, tmp_path)
-    done = call(*in_drill(case, tmp_path))
-    judge(case, done, holds(tmp_path / "state"))
+@pytest.mark.parametrize("seen", [False, True], ids=["unknown", "known"])
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: f"{death.part} {death.name}")
+def test_every_command_takes_every_dead_part(
+    call: Call, tmp_path: Path, death: Death, seen: bool
+) -> None:
+    cases = [case for case in ALL if case.death is death and case.seen is seen]
+    ready = tmp_path / "ready"
+    ready.mkdir()
+    prepare(call, cases[0], ready)
+    for number, case in enumerate(cases):
+        folder = tmp_path / str(number)
+        shutil.copytree(ready, folder)
+        done = call(*in_drill(case, folder))
+        judge(case, done, holds(folder / "state"))
+        if case.command == "begin" and case.name == case.part.slot:
+            again = call(*in_drill(case, folder), "--format", "json")
+            (part,) = json.loads(again.out)["parts"]
+            assert part["slot"] == case.part.slot
+            if case.seen and case.part.kind != "cable":
+                assert (part["serial"], part["address"]) == (case.part.serial, case.part.address)
 
 
 def of(death: Death, seen: bool) -> Iterator[Case]:
