@@ -56,7 +56,9 @@ def told(found: Footprint) -> str:
     '1 run stored, 1.0 of at most 256 MiB'
     """
     runs = counted(found.runs, "run")
-    return f"{runs} stored, {found.archive_bytes / MIB:.1f} of at most {found.most_bytes / MIB:g} MiB"
+    return (
+        f"{runs} stored, {found.archive_bytes / MIB:.1f} of at most {found.most_bytes / MIB:g} MiB"
+    )
 
 
 def _trouble(folder: str) -> str:

@@ -72,6 +72,8 @@ ELSEWHERE = {
     ("swap/compare.py", "{} and {} are of two"): "needs recordings with ids: tests/swap",
     ("swap/compare.py", "{}: contains no serial"): "needs a recording without ids: tests/swap",
     ("swap/expect.py", "{} {}: matches"): "needs two parts of one name: tests/swap",
+    ("swap/worksheet.py", "{} {}: {} is at"): "needs two runs: tests/swap/test_renumbered.py",
+    ("swap/worksheet.py", "{} {}: it is {}"): "needs two runs: tests/swap/test_renumbered.py",
     ("swap/session.py", "a swap is under way"): "needs a scan: tests/swap",
     ("swap/session.py", "swap {} was begun"): "needs two scans: tests/swap",
     ("swap/session.py", "swap begin: the scan"): "needs a signal during a scan: tests/swap",
