@@ -80,14 +80,15 @@ def test_the_worst_comes_first_and_the_next_action_last() -> None:
         "what is fine is shown with -v only"
     )
     assert (
-        lines[-5]
+        lines[-6]
         == "Verdict: hardware (exit code 41, not all was read); 2 fail, 1 unknown, 1 warn, 1 skip,"
         " 1 pass"
     )
-    assert lines[-4].startswith("Next:    Save nvidia-bug-report.sh")
-    assert lines[-3] == "         gpu SXM5"
-    assert lines[-2].startswith("Also:    End all programs on the GPU and reset it")
-    assert lines[-1].startswith("Then:    ")
+    assert lines[-5].startswith("Next:    Save nvidia-bug-report.sh")
+    assert lines[-4] == "         gpu SXM5"
+    assert lines[-3].startswith("Also:    End all programs on the GPU and reset it")
+    assert lines[-2].startswith("Then:    Another serial number is in the slot")
+    assert lines[-1] == "         After the reset, gpuscan run passes."
 
 
 def test_the_broken_demo_names_the_part_to_pull() -> None:
