@@ -49,7 +49,7 @@ MOST = {  # more than that fails, fewer warn
     shows_measurements=True,
 )
 def test_completion(test: BurnTest) -> None:
-    """The test ran to its end: the GPU neither got stuck nor was lost."""
+    """The test ran to its end: the GPU neither hung nor was lost."""
     if test.ended == Ending.RAN:
         return
     observed = test.error or test.ended.value
@@ -61,7 +61,7 @@ def test_completion(test: BurnTest) -> None:
         message = f"the transfer did not finish, and either {pair} may be at fault: {test.text}"
         fail(message, culprits=_ends(test), observed=observed)
     elif test.ended == Ending.STUCK:
-        fail(f"the GPU got stuck: {test.text}", observed=test.ended.value)
+        fail(f"the GPU hung: {test.text}", observed=test.ended.value)
     elif setup := SETUP_ERRORS.get(test.error):
         message = f"the GPU cannot be used: {setup.cause} ({test.error})"
         fail(message, action=setup.action, observed=test.error)
@@ -184,7 +184,7 @@ def test_product_match(test: BurnTest) -> None:
     aliases=["burnin.reaches_its_floor"],
 )
 def test_floor(test: BurnTest, profile: Profile) -> None:
-    """Every speed reaches the profile's floor, at the second try at the latest.
+    """Every rate reaches the profile's floor, at the second try at the latest.
 
     Where all GPUs are slow, look at what they share: driver, power limits, BIOS, or a floor that
     is not this hardware's (`--set burnin.KEY=NUMBER` sets another). Where one is, look at its
@@ -218,7 +218,7 @@ def _format(rate: Rate) -> str:
     aliases=["burnin.keeps_up_with_the_node"],
 )
 def test_node_median(test: BurnTest, profile: Profile) -> None:
-    """No speed lies far below the median of the node's GPUs."""
+    """No rate is far below the median of the node's GPUs."""
     for rate in test.rates:
         best = max((rate.value, *rate.again))
         if is_below_median(best, rate.usual):

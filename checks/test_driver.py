@@ -144,7 +144,7 @@ def test_recommended_version(node: Node, profile: Profile) -> None:
     version, recommended = node.driver.module_version, profile.driver.recommended
     if not satisfies(version, recommended):
         warn(
-            f"driver {version} is not {recommended}, as recommended",
+            f"driver {version} does not satisfy {recommended}, which is recommended",
             observed=version,
             expected=recommended,
         )

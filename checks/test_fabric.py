@@ -110,7 +110,7 @@ def test_health(gpu: Gpu) -> None:
         )
     if health.route_recovery == YES:
         warn(
-            "the fabric recovers a route: if that does not end, reset the GPU",
+            "the fabric is recovering a route: if this does not finish, reset the GPU",
             action=Action.MONITOR,
             observed="route recovery",
         )
@@ -154,12 +154,12 @@ def test_domain(node: Node, profile: Profile) -> None:
     if apart and common:
         which = ", ".join(f"{gpu.label} {cluster}/{clique}" for gpu, (cluster, clique) in apart)
         fail(
-            f"in another NVLink domain than the other GPUs ({common[0]}/{common[1]}): {which}",
+            f"not in the same NVLink domain as the other GPUs ({common[0]}/{common[1]}): {which}",
             culprits=[gpu for gpu, _ in apart],
         )
     tray = [gpu for gpu, _ in domains if RACK.search(gpu.name)]
     if tray and not named:
-        told = "the GPUs have registered with the fabric, and are in no NVLink domain"
+        told = "the GPUs have registered with the fabric, but are in no NVLink domain"
         if profile.gpu.get("fabric"):
             fail(f"{told}: check NVLSM and the rack's switches", culprits=tray)
         else:

@@ -30,7 +30,7 @@ FLOOD = 1000  # corrected errors of one DIMM: the same limit as for the kernel's
     imported=True,
 )
 def test_bmc_events(node: Node) -> None:
-    """The BMC's log holds no fault that still stands.
+    """The BMC's event log shows no fault that is still present.
 
     A state that was deasserted is over. An error without an end counts if it is recent, by the
     newest entry of the log; an older one only warns, as the part may have been replaced since.
@@ -40,7 +40,7 @@ def test_bmc_events(node: Node) -> None:
             action, meaning = BMC[event.kind]
             fail(f"{meaning}: {event.text}", action=action, observed=event.part)
         elif event.kind in BMC:
-            message = f"{BMC[event.kind][1]}, over or long ago: {event.text}"
+            message = f"{BMC[event.kind][1]}, no longer active or long ago: {event.text}"
             warn(message, action=Action.MONITOR, observed=event.part)
         elif event.kind in MINOR:
             message = f"{MINOR[event.kind]}: {event.text}"
@@ -64,10 +64,10 @@ def test_memory_errors(node: Node) -> None:
         if error.kind == "uncorrected":
             fail(f"uncorrected errors of host memory on {told}", observed=error.value)
         elif error.kind in ("uncorrected-kept", "machine-fatal-kept"):
-            message = f"rasdaemon kept uncorrected errors of {told}"
+            message = f"rasdaemon recorded uncorrected errors of {told}"
             fail(message, action=Action.INSPECT, observed=error.value)
         elif error.kind == "corrected" and error.value >= FLOOD:
-            message = f"{FLOOD} corrected errors of host memory or more on {told}"
+            message = f"at least {FLOOD} corrected errors of host memory on {told}"
             fail(message, action=Action.INSPECT, observed=error.value)
         elif error.kind in ("corrected", "corrected-kept"):
             message = f"corrected errors on {told}"

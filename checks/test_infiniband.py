@@ -287,7 +287,7 @@ def test_link_flaps(port: Port) -> None:
     grown = port.link_downed.growth
     if grown > 0:
         fail(
-            f"the link is flapping: times it went down during the scan: {grown}",
+            f"the link is flapping: it went down {counted(grown, 'time')} during the scan",
             observed=grown,
             expected=0,
         )
@@ -295,7 +295,7 @@ def test_link_flaps(port: Port) -> None:
     total = port.link_downed.total
     if total == CEILING:
         warn(
-            f"link_downed stands at its ceiling ({CEILING}): whether the link still goes down "
+            f"link_downed has reached its ceiling ({CEILING}): whether the link still goes down "
             "cannot be seen; clear the counter (perfquery -R) and watch it",
             action=Action.MONITOR,
             observed=total,
@@ -336,7 +336,7 @@ def test_symbol_errors(port: Port) -> None:
     told = f"{counted(grown, 'symbol error')} in {seconds:.3g} s"
     if grown > allowed:
         fail(
-            f"{told}, {ERRORS_AN_HOUR} an hour are allowed: check cable and transceiver",
+            f"{told}, at most {ERRORS_AN_HOUR} an hour are allowed: check cable and transceiver",
             observed=grown,
             expected=int(allowed),
         )

@@ -297,7 +297,7 @@ def test_ecc_mode(gpu: Gpu, profile: Profile) -> None:
     now, should = ("on", "off") if mode else ("off", "on")
     if any(pending == expected for _, pending in read([gpu], "ecc_mode.pending")):
         fail(
-            f"ECC is {now}, the profile expects {should}: so it will be after a GPU reset",
+            f"ECC is {now}, the profile expects {should}: the change is pending until a GPU reset",
             action=Action.RESET_GPU,
             urgency="next-idle",
             observed=mode,

@@ -42,7 +42,8 @@ def test_mig(gpu: Gpu, profile: Profile) -> None:
     now, should = ("on", "off") if mode else ("off", "on")
     if any(pending == expected for _, pending in read([gpu], "mig_mode.pending")):
         fail(
-            f"MIG mode is {now}, the profile expects {should}: so it will be after a GPU reset",
+            f"MIG mode is {now}, the profile expects {should}: the change is pending until a GPU "
+            "reset",
             action=Action.RESET_GPU,
             urgency="next-idle",
             observed=mode,

@@ -135,7 +135,7 @@ def _judge_board(node: Node, gpus: list[Gpu], most: int, unlinked: bool) -> None
         )
     else:
         warn(
-            f"on all GPUs alike at most {most} of {counted(links, 'NVLink is', 'NVLinks are')} up",
+            f"no GPU has more than {most} of {counted(links, 'NVLink')} up",
             observed=most,
         )
 

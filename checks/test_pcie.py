@@ -49,7 +49,7 @@ def test_link_width_max(gpu: Gpu) -> None:
     lanes, wider = gpu.link.lanes, gpu.link.sibling_lanes
     if wider > lanes:
         fail(
-            f"the PCIe link runs at x{lanes}, that of other GPUs of this model at x{wider}: check "
+            f"the PCIe link runs at x{lanes}, other GPUs of this model run at x{wider}: check "
             "seating, riser and slot",
             observed=lanes,
             expected=wider,
@@ -104,8 +104,8 @@ def test_link_generation_max(gpu: Gpu) -> None:
     generation, faster = gpu.link.generation, gpu.link.sibling_generation
     if faster > generation:
         fail(
-            f"in P0 the PCIe link runs at generation {generation}, that of other GPUs of this "
-            f"model at {faster}: check seating, riser and slot",
+            f"in P0 the PCIe link runs at generation {generation}, other GPUs of this model run "
+            f"at {faster}: check seating, riser and slot",
             action=Action.INSPECT,
             observed=generation,
             expected=faster,
@@ -192,7 +192,7 @@ def test_replays(gpu: Gpu) -> None:
     rate = per_minute(grown, seconds)
     if exceeds(grown, seconds, most, 60):
         fail(
-            f"PCIe replays: {rate}, and {most} a minute are normal: the link is losing packets",
+            f"PCIe replays: {rate} (up to {most} a minute are normal): the link is losing packets",
             observed=grown,
             expected=f"<={most} a minute",
         )

@@ -52,7 +52,7 @@ def test_missing_part(change: Change) -> None:
     aliases=["swap.the_named_part_changed"],
 )
 def test_named_part(change: Change) -> None:
-    """The part that was to be replaced has been replaced, the one to be reseated is back."""
+    """The part to be replaced was replaced, and the part to be reseated is back."""
     done = ("same",) if change.reseated else ("replaced", "added")
     if change.what in done or not change.expected:
         return

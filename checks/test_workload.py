@@ -29,7 +29,7 @@ NODE_ERRORS = {
     aliases=["workload.cuda_starts"],
 )
 def test_cuda(node: Node) -> None:
-    """CUDA refused no program for a reason that lies in the node."""
+    """No CUDA error points to a fault of the node."""
     codes = dict.fromkeys(error.code for error in node.app_errors)
     for code in codes:
         action, reason = NODE_ERRORS.get(
@@ -65,7 +65,7 @@ HARMLESS = ("judged", "hint")
     imported=True,
 )
 def test_nccl(node: Node) -> None:
-    """NCCL warned of nothing that lies in the node.
+    """No NCCL warning points to a fault of the node.
 
     A peer that went away, or a program's own error, only warns: its cause is elsewhere.
     """

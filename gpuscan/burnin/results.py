@@ -126,7 +126,7 @@ class BurnInResult(NamedTuple):
     """One test on one GPU, over all rounds so far.
 
     *operations* and *mismatches* are None where nothing was compared (the GPU could not be opened,
-    or got stuck). *numbers* are the newest round's measurements by the test's own names
+    or hung). *numbers* are the newest round's measurements by the test's own names
     (`rates.rates` turns them into labelled rates), *proof* shows that the detector found injected
     flips, *options* are what the worker was asked. *kind* and *step* name the planned step. *again*
     is the newest second try; *earlier* has, by rate label, the tries of the slowest earlier round.

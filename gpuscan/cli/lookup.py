@@ -99,6 +99,9 @@ def _meant(word: str) -> list[Asked]:
         return [Asked("check", word.lower())]
     if word.lower() in list(Action):
         return [Asked("action", word.lower())]
+    exits = reference.exits_of(word.lower())
+    if exits:
+        return [Asked("exit", str(code)) for code in exits]
     if codes.is_line(word):
         return [Asked("line", word)]
     named = [Asked(kind, word) for kind in catalogue.WITH_CODE if codes.has_name(kind, word)]

@@ -11,13 +11,14 @@ from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import ACTIONS, EXIT_STYLES, EXIT_WARN, Action, exit_code
 from gpuscan.table import align
 
+NO_VERDICT = "-"
 EXITS = {
     0: (
         "pass, warn",
         "Everything the profile expects was read, and nothing failed. Only 0 means: back to work.",
     ),
-    1: ("-", "gpuscan itself broke; never a verdict. Report it."),
-    2: ("-", "Wrong usage, an unknown or invalid profile, or a broken check module."),
+    1: (NO_VERDICT, "gpuscan itself broke; never a verdict. Report it."),
+    2: (NO_VERDICT, "Wrong usage, an unknown or invalid profile, or a broken check module."),
     3: (
         "incomplete",
         "Something needed was not read, and nothing failed. See gpuscan doctor.",
@@ -196,6 +197,13 @@ def render_check(one: Check, format_: str) -> str:
         else []
     )
     return "\n".join([*lines, f"file      {one.file}"]) + "\n"
+
+
+def exits_of(verdict: str) -> list[int]:
+    """Return the exit codes of a verdict, none if there is no such verdict."""
+    if verdict == NO_VERDICT:
+        return []
+    return [code for code, (names, _) in EXITS.items() if verdict in names.split(", ")]
 
 
 def is_exit_code(word: str) -> bool:

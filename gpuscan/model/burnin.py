@@ -10,7 +10,7 @@ from gpuscan.model.unread import Fact
 
 
 class Ending(str, Enum):
-    """How a test ended: it ran to its end, the GPU got stuck or lost in it, or another tool says
+    """How a test ended: it ran to its end, the GPU hung or was lost in it, or another tool says
     that it failed or warns.
     """
 

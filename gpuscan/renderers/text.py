@@ -40,6 +40,9 @@ NEXT = {
         "Incomplete: keep the node drained. Run `gpuscan doctor` to see what could not "
         "be read, then rerun."
     ),
+    "incomplete-file": (
+        "Incomplete: keep the node drained. This input does not show all that the verdict needs."
+    ),
     "no-profile": "Incomplete: keep the node drained. Name a profile, or write one, then rerun.",
 }
 
@@ -196,7 +199,10 @@ def _outlook(report: Report) -> str:
     if report.partial and report.run.require_full and _is_read(report):
         return "full-required"
     unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
-    return "no-profile" if unknown == {PROFILE_CHECK} else report.verdict
+    if unknown == {PROFILE_CHECK}:
+        return "no-profile"
+    is_file = report.verdict == "incomplete" and report.run.recording is not None
+    return "incomplete-file" if is_file else report.verdict
 
 
 def _is_read(report: Report) -> bool:

@@ -248,11 +248,11 @@ def test_stuck_at_the_second_try_is_stuck() -> None:
     [
         (
             {"status": "fail", "error": {"name": "HUNG", "code": 0}, "text": "did not finish"},
-            "the GPU got stuck: did not finish",
+            "the GPU hung: did not finish",
         ),
         ({"status": "fail", **FATAL}, "the GPU failed under load: uncorrectable"),
-        ("hang", "the GPU got stuck: the worker was silent for 6"),
-        ("busy", "the GPU got stuck: the test did not end in its time"),
+        ("hang", "the GPU hung: the worker was silent for 6"),
+        ("busy", "the GPU hung: the test did not end in its time"),
     ],
     ids=["hung", "lost", "silent", "busy"],
 )

@@ -38,6 +38,74 @@ def _yaml_lines(branch: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield from _yaml_lines(key, f"{indent}  ")
 
 
+KEYS_HEAD = """\
+# Profile keys
+
+Every key that a profile may hold, with the values it takes and its default. `null` leaves an expectation open: it is not
+judged. A profile inherits what it does not state from the one that it `extends`, in the end from `default`.
+`gpuscan profile show NAME` prints a profile with all of them; [Operating gpuscan](operators.md#choose-a-profile) says how
+one is chosen. Generated from the schema (`gpuscan schema profile`).
+"""
+KEYS_TABLE = """
+| key | values | default | meaning |
+|---|---|---|---|
+"""
+TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+def profile_keys() -> str:
+    """Return the text of docs/profile-keys.md."""
+    from gpuscan.profile.keys import load_schema
+
+    branches = load_schema()["properties"]
+    plain = {name: key for name, key in branches.items() if not _is_branch(key)}
+    text = KEYS_HEAD + "\n## The profile itself\n" + KEYS_TABLE + _key_rows(plain, "")
+    for name, key in branches.items():
+        if _is_branch(key):
+            said = key.get("description", "")
+            about = f"\n{said[:1].upper()}{said[1:]}.\n" if said else ""
+            text += f"\n## {name}\n{about}{KEYS_TABLE}{_key_rows(key['properties'], f'{name}.')}"
+    return text
+
+
+def _is_branch(key: Mapping[str, Any]) -> bool:
+    return "properties" in key and "default" not in key
+
+
+def _key_rows(keys: Mapping[str, Any], prefix: str) -> str:
+    rows = ""
+    for name, key in keys.items():
+        if _is_branch(key):
+            rows += _key_rows(key["properties"], f"{prefix}{name}.")
+            continue
+        default = f"`{json.dumps(key['default'])}`" if "default" in key else "none"
+        cells = (f"`{prefix}{name}`", _taken(key), default, key.get("description", ""))
+        rows += f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return rows
+
+
+def _taken(key: Mapping[str, Any]) -> str:
+    """Return the values that a key takes, in words."""
+    if "enum" in key:
+        return ", ".join(f"`{json.dumps(value)}`" for value in key["enum"] if value is not None)
+    kinds = key.get("type", "object")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    told = [TYPES[kind] for kind in kinds if kind != "null"]
+    limits = [
+        f"{word} {key[limit]}"
+        for limit, word in (("minimum", "at least"), ("maximum", "at most"))
+        if limit in key
+    ]
+    return ", ".join([" or ".join(told), *limits])
+
+
 VIEWS_HEAD = '''\
 """The facts as checks see them: plain values, because a lens ends a check that asks for one that was
 not read. For type checkers only; generated from gpuscan/model by tests/support/generate.py.
@@ -145,6 +213,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     REPORT_SCHEMA: report_schema,
     "profiles/default.yaml": default_profile,
     "gpuscan/views.pyi": views,
+    "docs/profile-keys.md": profile_keys,
 }
 
 
