@@ -284,7 +284,7 @@ def _proof_of(held: Held) -> str:
     if held.asleep:
         return "it sleeps until that serial number is seen again"
     if action is Action.REPLACE:
-        other = ", a passing run that reads another serial number in its slot"
+        other = ", or a passing run that reads another serial number in its slot"
         return f"gpuscan swap verify lifts it{other if held.serial else ''}"
     if held.check.startswith("swap."):  # no run judges it
         return "gpuscan swap verify lifts it"

@@ -124,6 +124,9 @@ def _sentences(result: Result) -> list[tuple[Status, str, Action]]:
     if result.status in (Status.FAIL, Status.WARN):
         return [(f.severity, _message(f, result.about.kind), f.action) for f in result.findings]
     message = result.reason if result.status in (Status.SKIP, Status.UNKNOWN) else result.title
+    root = result.explained_by
+    if root and root.subject == result.about:
+        message = message.removesuffix(f" ({root.subject})")
     # Which GPU a fact is of is the row's subject: without it, equal reasons fold.
     return [(result.status, re.sub(r"\[[^\]]*\]", "[]", message, count=1), Action.NONE)]
 

@@ -25,17 +25,21 @@ def fold(subjects: Sequence[Subject]) -> str:
 
 
 def fold_names(names: Sequence[str]) -> str:
-    """Fold names that differ in their number only; others are listed.
+    """Fold names that differ in one number only, before the port's or at the end; others are
+    listed.
 
     >>> fold_names(["SXM7", "SXM5", "SXM6"]), fold_names(["mlx5_0/1", "mlx5_1/1"])
-    ('SXM[5-7]', 'mlx5_0/1, mlx5_1/1')
+    ('SXM[5-7]', 'mlx5_[0-1]/1')
+    >>> fold_names(["mlx5_0/1", "mlx5_1/2"])
+    'mlx5_0/1, mlx5_1/2'
     """
-    numbered = [re.fullmatch(r"(.*?)(0|[1-9]\d*)", name) for name in names]
-    stems = {match[1] for match in numbered if match}
+    numbered = [re.fullmatch(r"(.*?)(0|[1-9]\d*)(/\d+)?", name) for name in names]
+    stems = {(match[1], match[3] or "") for match in numbered if match}
     if len(names) == 1 or len(stems) != 1 or not all(numbered):
         return ", ".join(names)
     numbers = sorted(int(match[2]) for match in numbered if match)
-    return f"{stems.pop()}[{ranges(numbers)}]"
+    stem, tail = stems.pop()
+    return f"{stem}[{ranges(numbers)}]{tail}"
 
 
 def _fold_tests(tests: Sequence[Subject]) -> str:

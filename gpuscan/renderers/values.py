@@ -54,7 +54,8 @@ def _told(path: str, seen: Sequence[Any]) -> str:
     short = name.rpartition(".")[2] if path.startswith(PROFILE) else OWNERS.sub("", name)
     if SWITCHES.search(path):
         seen = ["on" if one is True else "off" if one is False else one for one in seen]
-    return f"{short}={_values(seen)}{f' {UNITS[unit]}' if unit else ''}"
+    told = f"{_values(seen)}{f' {UNITS[unit]}' if unit else ''}"
+    return f"{short}{told}" if told[0] in "<>=!" else f"{short}={told}"
 
 
 def _values(seen: Sequence[Any]) -> str:
