@@ -188,11 +188,19 @@ def test_the_check_shown_can_fail(folder: Path) -> None:
 
 
 def test_the_output_that_operators_are_shown_is_real() -> None:
-    (block,) = re.findall(r"^```\n(.*?)^```$", PAGES["operators.md"], re.MULTILINE | re.DOTALL)
-    report = judging.judge_recording(
-        open_recording("demo-broken"), "demo-broken", judging.prepare(judging.Selection())
-    )
-    assert block in renderers.find("text")([report], verbosity=0)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", PAGES["operators.md"], re.MULTILINE | re.DOTALL)
+    blocks = [block for language, block in fenced if not language]
+    assert len(blocks) == 3
+    plan = judging.prepare(judging.Selection())
+    reports = [
+        judging.judge_recording(open_recording(name), name, plan)
+        for name in ("demo", "demo-broken")
+    ]
+    render = renderers.find("text")
+    told = [render([report], verbosity=much) for report in reports for much in (-1, 0, 1)]
+    for block in blocks:
+        for row in re.split(r"^(?=pass |FAIL )", block, flags=re.MULTILINE):
+            assert any(row in text for text in told), row
 
 
 @pytest.mark.system
