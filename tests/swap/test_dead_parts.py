@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dead_parts import COMMANDS, DEATHS, Case, Death, broken, cases
+from dead_parts import COMMANDS, DEATHS, PARTS, Case, Death, broken, cases
 from machine import Machine
-from over_time import EIGHT
+from over_time import EIGHT, later
 from program import Call, Ended
 
 from gpuscan.recording import Recording, load, patch, save
@@ -89,6 +89,22 @@ def test_every_command_takes_every_dead_part(
             assert part["slot"] == case.part.slot
             if case.seen and case.part.kind != "cable":
                 assert (part["serial"], part["address"]) == (case.part.serial, case.part.address)
+
+
+def test_an_hca_that_no_run_has_seen_is_begun_and_proven(call: Call, tmp_path: Path) -> None:
+    """It was dead before gpuscan came: only its siblings' names tell that there is a slot."""
+    (gone,) = [death for death in DEATHS if (death.part, death.name) == ("nic", "gone")]
+    state = ("--state-dir", str(tmp_path / "state"))
+    now, mended = str(tmp_path / "now.json"), str(tmp_path / "mended.json")
+    save(broken(gone), now)
+    save(later(load(EIGHT), 2, "00000002-0000-4000-8000-000000000000"), mended)
+    part = PARTS["nic"]
+    words = ("--ticket", "T", "--part", f"nic:{part.slot}", "--bug-report", "0")
+    begun = call("swap", "begin", *words, "--replay", now, *state)
+    assert (begun.code, "next to     mlx5_2" in begun.out) == (0, True), begun.err
+    proven = call("swap", "verify", "--replay", mended, "--profile", "h100-8x", *state)
+    assert proven.code == 0, proven.out
+    assert f"nic {part.slot}: nothing -> serial {part.serial} (expected)" in proven.out
 
 
 def of(death: Death, seen: bool) -> Iterator[Case]:
