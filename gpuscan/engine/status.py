@@ -72,6 +72,9 @@ def saw_only_empty_lists(log: FactLog) -> bool:
     return bool(log.reads) and all(seen.fact in LISTS and not seen.value for seen in log.reads)
 
 
+WHOLE_SENTENCES = (".what", ".new")  # facts of a change whose text names the part
+
+
 def _is_harmless(path: str, unread: Unread, profile: Profile) -> bool:
     """Return whether a gap is a skip: out of scope, or beyond this hardware or driver."""
     required = any(_covers(path, fact) for fact in (*profile.data["capabilities"], *ALWAYS_READ))
@@ -102,4 +105,6 @@ def _describe(gaps: Sequence[Gap]) -> str:
     path, unread = gaps[0]
     more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
     kind = unread.kind.replace("-", " ")
+    if path.startswith("changes[") and path.endswith(WHOLE_SENTENCES):
+        return f"{kind}: {unread.text}{more}"
     return f"{kind}: {path or 'node'} ({unread.text}){more}"

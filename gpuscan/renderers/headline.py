@@ -39,8 +39,13 @@ def headline(report: Report) -> str:
     """
     cause = _cause(report)
     verdict = f"{report.verdict} ({shown_code(report)})"
-    swap = [f"swap {report.swap_left} is not verified"] if report.swap_left else []
-    return "; ".join([f"{verdict}: {cause}" if cause else verdict, *swap, *partial_lines(report)])
+    rest = (*swap_lines(report), *partial_lines(report))
+    return "; ".join([f"{verdict}: {cause}" if cause else verdict, *rest])
+
+
+def swap_lines(report: Report) -> list[str]:
+    """Return the sentence on a swap that is under way, none without one."""
+    return [f"swap {report.swap_left} is not verified"] if report.swap_left else []
 
 
 def partial_lines(report: Report) -> list[str]:

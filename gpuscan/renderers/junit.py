@@ -20,7 +20,7 @@ from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 from gpuscan.model.report_rows import Measurement
-from gpuscan.renderers.headline import partial_lines
+from gpuscan.renderers.headline import partial_lines, swap_lines
 from gpuscan.text import harmless, printable
 
 ALLOWED = {
@@ -92,7 +92,7 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
         hostname=_host(report),
         timestamp=(report.run.started_at or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
-        stdout=clean("\n".join(partial_lines(report))) or None,
+        stdout=clean("\n".join(_aside(report))) or None,
     )
     element: ElementTree.Element = suite.build_xml_doc()
     _trim(element)
@@ -145,6 +145,12 @@ def _make_names_unique(root: ElementTree.Element) -> None:
         seen[place] = seen.get(place, 0) + 1
         if seen[place] > 1:
             case.set("name", f"{place[1]} #{seen[place]}")
+
+
+def _aside(report: Report) -> list[str]:
+    """Return what no test case shows: the hold, a swap under way, what was not judged."""
+    held = [report.hold_told] if report.hold_told else []
+    return [*held, *swap_lines(report), *partial_lines(report)]
 
 
 def _properties(report: Report) -> Iterator[tuple[str, Any]]:

@@ -64,6 +64,7 @@ def test_a_gpu_dies_and_is_changed(story: Story) -> None:
     assert lost.code == 30
     assert "gpu SXM4" in lost.out
     assert story.failed_cases() == ["driver.gpu_access[gpu:SXM4]"]
+    assert "<system-out>This node is held from now on: gpu SXM4 " in story.junit.read_text()
     assert story.do("status").code == 30
 
     begun = story.do(
@@ -78,6 +79,7 @@ def test_a_gpu_dies_and_is_changed(story: Story) -> None:
     passed = story.run()  # another serial number is in the slot
     assert (passed.code, "run gpuscan swap verify before" in passed.out) == (0, True)
     assert "may go to work" not in passed.out
+    assert "<system-out>swap OPS-7 is not verified</system-out>" in story.junit.read_text()
     document = story.do("run", *H100, "--format", "json").report
     assert (document["summary"]["usable"], document["swap_left"]) == (False, "OPS-7")
     assert story.do("run", *H100, "-q").out == "pass (0); swap OPS-7 is not verified\n"
