@@ -194,7 +194,7 @@ def told(error: OSError) -> str:
     """Return what keeps the state from being read or written, and what helps."""
     why = error.strerror or str(error)
     remedy = REMEDIES.get(error.errno or 0)
-    return f"{why}: {remedy}" if remedy else why
+    return f"{why} ({remedy})" if remedy else why
 
 
 def set_aside(path: str) -> str:
