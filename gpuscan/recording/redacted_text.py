@@ -5,26 +5,18 @@ from collections.abc import Callable
 from functools import cache
 from importlib import resources
 
+from gpuscan.recording.shapes import Names
+
 Replace = Callable[[str], str]
 
-OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-# what names a machine or a part by its shape, beyond UUIDs and addresses
-LONG = (
-    r"(?:iqn|nqn|eui|naa)[.-][\w.:-]+|[\w.+-]+@[\w.:-]+"
-    r"|(?<![0-9a-zA-Z])(?:[0-9a-f]{2}-){5,19}[0-9a-f]{2}(?![0-9a-zA-Z])"  # MAC with dashes
-    r"|(?<![0-9a-zA-Z])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![0-9a-zA-Z])"  # and as switches write it
-    r"|(?<![0-9a-fA-F:.])(?:[0-9a-f]{1,4}:){1,7}:(?:/\d+)?(?!\w)"  # the prefix of a network
-    r"|(?:0x)?(?<![1-9a-zA-Z])[0-9a-f]{12,}(?![0-9a-zA-Z])|(?<![0-9a-zA-Z.])\d{10,}(?![0-9a-zA-Z.])"
-    rf"|(?<![\d.])(?:{OCTET}\.){{3}}{OCTET}(?!\.?\w)"  # an IPv4 address behind a letter
-)
-# and what names none: PCI addresses, times, stamps, versions, vendor and device
+# what names nobody: PCI addresses, times, stamps, versions, vendor and device
 PLAIN = (
     r"(?<![\w.:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?(?!\w|:[0-9a-f])"
     r"|(?<![\w.])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
     r"|(?<![\w.])\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?!\w)|(?<![\w.])\d{1,10}\.\d{3,9}(?![\w.])"
     r"|\[[0-9a-f]{4}:[0-9a-f]{4}\]|scsi host\d+"
 )
-WORD = r"\w(?:[\w.+-]*\w)?"
+WORDS = re.compile(rf"(?P<plain>{PLAIN})|(?P<word>\w(?:[\w.+-]*\w)?)", re.IGNORECASE)
 DEVICE = re.compile(
     r"(?:mlx\d|nvme|eth|ibp?|en[ops]|eno|sd[a-z]|md|dm-|loop|gpu|cpu|nvidia|nvidia-nvswitch|nvswitch"
     r"|nvlink|link|zone|thermal_zone|lane|channel|mc|dimm|cs|csrow|row|rank|bank|slot|port|ring"
@@ -63,38 +55,28 @@ def find_named(text: str) -> set[str]:
     return {name for name in NAMED.findall(text) if name.lower() not in NO_NAMES}
 
 
-@cache
-def _patterns(secret: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the pattern of secrets, and that of secrets, of what is plain and of words."""
-    secrets = f"{secret}|{LONG}"
-    whole = f"(?P<secret>{secrets})|(?P<plain>{PLAIN})|(?P<word>{WORD})"
-    return re.compile(secrets, re.IGNORECASE), re.compile(whole, re.IGNORECASE)
-
-
-def redact_words(text: str, secret: str, replace: Replace) -> str:
-    """Return *text* with all that *secret* (a pattern) matches, and each word that is not known to
-    name nobody, replaced; punctuation, numbers, PCI addresses, times and versions stay.
+def redact_words(text: str, names: Names, replace: Replace) -> str:
+    """Return *text* with all that is one of *names*, and each word that is not known to name
+    nobody, replaced; punctuation, numbers, PCI addresses, times and versions stay.
     """
-    secrets, whole = _patterns(secret)
+    told, at = [], 0
+    for start, end in names.spans(text):
+        name = text[start:end]
+        told += [
+            _redact_between(text, at, start, replace),
+            name if _is_size(name) else replace(name),
+        ]
+        at = end
+    return "".join((*told, _redact_between(text, at, len(text), replace)))
+
+
+def _redact_between(text: str, start: int, end: int, replace: Replace) -> str:
+    """Redact the words between two names, as `GPU-` before a UUID."""
 
     def stand_in(hit: re.Match[str]) -> str:
-        word = hit[0]
-        if hit.lastgroup == "plain" or (hit.lastgroup == "word" and is_plain(word)):
-            return word
-        if _is_size(word):
-            return word
-        if hit.lastgroup == "word" and all(map(is_plain, _around(secrets, word))):
-            return secrets.sub(lambda part: replace(part[0]), word)  # GPU-UUID, nvme-SERIAL
-        return replace(word)
+        return hit[0] if hit.lastgroup == "plain" or is_plain(hit[0]) else replace(hit[0])
 
-    return whole.sub(stand_in, text)
-
-
-def _around(secrets: re.Pattern[str], word: str) -> list[str]:
-    """Return the words around the secrets in a compound word, all of it where there is none."""
-    if not secrets.search(word):
-        return [word]
-    return re.findall(r"[^\W_]+", secrets.sub(" ", word))
+    return WORDS.sub(stand_in, text[start:end])
 
 
 def _is_size(word: str) -> bool:

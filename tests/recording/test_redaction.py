@@ -18,7 +18,8 @@ from gpuscan.engine.suite import load as load_checks
 from gpuscan.files import bundled
 from gpuscan.model import Unread
 from gpuscan.recording import Reading, Recording, dump, load
-from gpuscan.recording.redaction import NAMING, pseudonym, redact
+from gpuscan.recording.redacted_forms import pseudonym
+from gpuscan.recording.redaction import NAMING, redact
 
 MACHINE_ID = "0123456789abcdef0123456789abcdef"
 BOOT_ID = "11111111-2222-4333-8444-555555555555"
