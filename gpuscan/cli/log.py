@@ -42,6 +42,7 @@ gpuscan log kern.log.2.gz --boot all --only xid
     given.NODE_CONTEXT,
     given.REQUIRE_FULL,
     BOOT,
+    given.LOG_DEADLINE,
     given.OUTPUT,
     given.TRIED,
     given.STATE_DIR,
@@ -54,7 +55,9 @@ def log(**values: Any) -> int:
     """
     from gpuscan.live.logfile import LogFile
 
-    with LogFile(values["file"]) as file:  # grep starts while the rest is imported
+    with LogFile(
+        values["file"], values["deadline"]
+    ) as file:  # grep starts while the rest is imported
         from gpuscan.cli import pipeline, sources
         from gpuscan.cli.options import read_options
 

@@ -218,6 +218,18 @@ FORCE: Declared = {
         False,
     )
 }
+LOG_DEADLINE: Declared = {
+    "deadline": (
+        _input(
+            flags.DEADLINE,
+            type_=str | None,
+            metavar="D",
+            callback=_read_deadline,
+            help="time limit for reading the log, e.g. 5m: what was read by then is judged",
+        ),
+        None,
+    ),
+}
 BURN_IN: Declared = {
     **LEVEL,
     "duration": (

@@ -7,17 +7,34 @@ import re
 import resource
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import IO
 
 from gpuscan.kernellog.needles import PATTERN, is_needed
 from gpuscan.live.command import collect_outputs
 from gpuscan.live.process import DEVNULL, PIPE, Child, start_program
+from gpuscan.live.watch import TimedFile
 from gpuscan.recording.packed import BLOCK
 
 GREP = ("grep", "-a", "-n", "-B1", "-E", "-e", PATTERN)
 ENVIRONMENT = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
-MOST_MEMORY_BYTES = 512 * 1024 * 1024  # a line without end would cost as much as it is long
+LONGEST_BYTES = 64 * 1024  # of a line that are looked at
+# what no line beyond that may name unseen: it would be a fault that nobody judged
+MARKS = (
+    b"NVRM",
+    b"nvidia",
+    b"Xid",
+    b"rror",
+    b"EDAC",
+    b"mlx5_",
+    b"BUG",
+    b"panic",
+    b"LOCKUP",
+    b"AER",
+)
+LONGEST_MARK = max(map(len, MARKS))
+MOST_MEMORY_BYTES = 64 * 1024 * 1024  # a line without end would cost as much as it is long
 MOST_PARTS = 4  # of a file that are searched at once
 ENDS_S = 10.0  # for a grep to end once its output has: it reads from a pipe, and cannot hang
 PIPE_BYTES = 1024 * 1024
@@ -31,16 +48,26 @@ class PartIncompleteError(Exception):
     """A grep did not reach the end of its part: a line was too long for its memory."""
 
 
-def search_file(descriptor: int, size: int) -> list[Child]:
-    """Start a grep per CPU, each on its part of a file; return none where grep cannot be used."""
+def may_matter(text: bytes) -> bool:
+    """Return whether the rest of a long line names the driver or a fault."""
+    return any(mark in text for mark in MARKS)
+
+
+def search_file(file: TimedFile, size: int, moved: list[int]) -> list[Child]:
+    """Start a grep per CPU, each on its part of a file; return none where grep cannot be used.
+
+    *moved* gets the number of bytes that each has been given so far.
+    """
     searches: list[Child] = []
+    descriptor = file.file.fileno()
     try:
         cpus = len(os.sched_getaffinity(0))
         for begin, end in _parts(descriptor, size, min(cpus, MOST_PARTS)):
             grep = _start_grep()
             searches.append(grep)
             resource.prlimit(grep.pid, resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
-            pour = (descriptor, begin, end, grep.take_stdin())
+            moved.append(0)
+            pour = (file, begin, end, grep.take_stdin(), moved, len(moved) - 1)
             threading.Thread(target=_pour, args=pour, daemon=True).start()
         if has_grep():
             return searches
@@ -51,12 +78,12 @@ def search_file(descriptor: int, size: int) -> list[Child]:
     return []
 
 
-def part_rows(grep: Child) -> Iterator[Row]:
+def part_rows(grep: Child, note_cut: Callable[[], None]) -> Iterator[Row]:
     """Yield the rows of one part, and last its number of lines with `LAST`; raises
-    PartIncompleteError.
+    PartIncompleteError. *note_cut* is called where what matters of a long line was dropped.
     """
     row = (0, b"")
-    for row in _found_rows(grep):
+    for row in _found_rows(grep, note_cut):
         yield row
     if grep.reap(ENDS_S) not in (0, 1) or row[1] != LAST:
         raise PartIncompleteError
@@ -116,9 +143,27 @@ def _start_grep() -> Child:
     return start_program(GREP, ENVIRONMENT, stdin=PIPE, stderr=DEVNULL, own_group=False)
 
 
-def _found_rows(grep: Child) -> Iterator[Row]:
+def _found_rows(grep: Child, note_cut: Callable[[], None] | None = None) -> Iterator[Row]:
     with open(grep.stdout, "rb", closefd=False) as lines:
-        yield from filter(None, map(_parse_row, lines))
+        while line := lines.readline(LONGEST_BYTES):
+            if len(line) == LONGEST_BYTES and not line.endswith(b"\n"):
+                matters = _drop_rest(lines)
+                if matters and note_cut is not None:
+                    note_cut()
+            row = _parse_row(line)
+            if row is not None:
+                yield row
+
+
+def _drop_rest(lines: IO[bytes]) -> bool:
+    """Read to the end of a line, and return whether it may matter."""
+    matters, end = False, b""
+    while piece := lines.readline(LONGEST_BYTES):
+        matters = matters or may_matter(end + piece)
+        end = piece[-LONGEST_MARK:]
+        if piece.endswith(b"\n"):
+            break
+    return matters
 
 
 def _parse_row(line: bytes) -> Row | None:
@@ -148,18 +193,22 @@ def _line_start_after(descriptor: int, position: int, size: int) -> int:
     return position + hit.end() - 1 if hit else size
 
 
-def _pour(descriptor: int, begin: int, end: int, pipe: int) -> None:
+def _pour(file: TimedFile, begin: int, end: int, pipe: int, given: list[int], part: int) -> None:
     """Write a part of a file to grep, and our own line behind it; the kernel moves the bytes where
     it can.
     """
+    descriptor = file.file.fileno()
     with open(pipe, "wb", buffering=0) as into, suppress(OSError):
         # OSError: grep has ended, and without our line the part counts as incomplete
         _enlarge(pipe)
-        while begin < end:
+        while begin < end and not file.is_over():
             moved = _move(descriptor, pipe, min(end - begin, PIPE_BYTES), begin)
             if not moved:
                 break
             begin += moved
+            given[part] += moved
+        if file.late:
+            return
         ends_line = begin > 0 and os.pread(descriptor, 1, begin - 1) == b"\n"
         into.write((b"" if ends_line else b"\n") + LAST + b"\n")
 

@@ -87,9 +87,10 @@ class _Wrapped:
     def _unwrap(self, raw: bytes) -> list[bytes]:
         if self.layers is None:
             self.layers = self._find_layers()
+        pieces = [piece for piece in raw.split(b"\r") if piece] or [b""]
         if not self.layers:
-            return [raw]
-        lines = [_text(raw)]
+            return pieces
+        lines = list(map(_text, pieces))
         for layer in self.layers:
             lines = list(wrapping.take_off(layer, lines))
         return [line.encode("utf-8", "surrogateescape") for line in lines]

@@ -6,7 +6,7 @@ LARGEST_BYTES is the limit against bombs, for everything that is read as a whole
 import codecs
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from gpuscan.errors import RecordingError
 
@@ -14,6 +14,13 @@ LARGEST_BYTES = 256 * 1024 * 1024  # unpacked
 BLOCK = 256 * 1024
 GZIP, XZ, BZIP2, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd"
 JOURNAL = b"LPKSHHRH"
+
+
+class Readable(Protocol):
+    """What a file has that is only read."""
+
+    def read(self, most: int, /) -> bytes:
+        """Return the next bytes, b"" at the end."""
 
 
 class DamagedArchive(Exception):
@@ -55,7 +62,7 @@ def unpack_what_is_left(data: bytes, name: str, most: int | None = None) -> tupl
     return b"".join(pieces)[: limit + 1], damage
 
 
-def unpack_file(file: BinaryIO, name: str) -> tuple[Iterator[bytes], bool]:
+def unpack_file(file: Readable, name: str) -> tuple[Iterator[bytes], bool]:
     """Return a file's unpacked blocks, and whether they are as they lie in the file.
 
     Raises RecordingError for a file that cannot be read; the iterator raises DamagedArchive.
@@ -76,14 +83,14 @@ def unpack_file(file: BinaryIO, name: str) -> tuple[Iterator[bytes], bool]:
     return (unpacker(blocks, name), False) if unpacker else (blocks, True)
 
 
-def _read(file: BinaryIO, name: str) -> bytes:
+def _read(file: Readable, name: str) -> bytes:
     try:
         return file.read(BLOCK)
     except OSError as error:
         raise RecordingError(f"{name}: {error.strerror or error}") from None
 
 
-def _all_blocks(first: bytes, file: BinaryIO, name: str) -> Iterator[bytes]:
+def _all_blocks(first: bytes, file: Readable, name: str) -> Iterator[bytes]:
     while first:
         yield first
         first = _read(file, name)
