@@ -1,8 +1,11 @@
 """Files: the package's own data, the one way to open others' files, and the one to write ours."""
 
 import errno
+import fcntl
 import os
+import re
 import stat
+import time
 from contextlib import suppress
 from io import FileIO
 from typing import IO
@@ -21,6 +24,7 @@ from gpuscan.paths import (
 PRIVATE, PUBLIC = 0o600, 0o644  # modes: a file with serial numbers; one for everybody
 BLOCK = 1 << 20
 DRAFT = ".tmp"  # ends the name of a file that is being written
+DRAFT_S = 60.0  # a younger draft may be another run's, between its making and its lock
 # never wait: for a writer of a named pipe, or a reader
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 INTO = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -181,12 +185,15 @@ def _readers(status: os.stat_result | None) -> int:
 def _replace(found: Found, data: bytes, mode: int) -> None:
     if found.status is not None and stat.S_ISDIR(found.status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    _remove_stale_drafts(found)
     # others must not foresee the name, nor wait there with a link
     name = f".{found.name[:100]}.{os.urandom(8).hex()}{DRAFT}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, PRIVATE, dir_fd=found.folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            with suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.fchmod(descriptor, mode)
             file.write(data)
             file.flush()
@@ -225,6 +232,28 @@ def open_own(path: str, flags: int = 0, mode: int = PRIVATE) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _remove_stale_drafts(found: Found) -> None:
+    """Remove what runs that were killed had begun to write here: the drafts that nobody locks."""
+    draft = re.compile(rf"\.{re.escape(found.name[:100])}\.[0-9a-f]{{16}}{re.escape(DRAFT)}")
+    with suppress(OSError):
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=found.folder)
+        try:
+            for name in filter(draft.fullmatch, os.listdir(folder)):
+                _remove_unlocked(folder, name)
+        finally:
+            os.close(folder)
+
+
+def _remove_unlocked(folder: int, name: str) -> None:
+    with suppress(OSError):
+        flags = READ | os.O_NOFOLLOW | os.O_CLOEXEC
+        with FileIO(os.open(name, flags, dir_fd=folder), "rb") as file:
+            status = os.fstat(file.fileno())
+            if is_ours(status) and time.time() - status.st_mtime > DRAFT_S:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=folder)
 
 
 def _is_device(status: os.stat_result | None) -> bool:

@@ -1,10 +1,14 @@
 """Opening what others made and writing what is ours: never a wait, never through others' links."""
 
+import fcntl
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from gpuscan import files
 from gpuscan.errors import UsageError
@@ -164,3 +168,40 @@ def test_a_walk_leaves_no_descriptor_open(tmp_path: Path) -> None:
         except OSError:
             continue
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_drafts_of_killed_runs_are_removed_and_no_other_file(tmp_path: Path) -> None:
+    target = tmp_path / "last.json"
+    names = {
+        "stale": ".last.json.0123456789abcdef.tmp",
+        "locked": ".last.json.fedcba9876543210.tmp",
+        "young": ".last.json.0000000000000000.tmp",
+        "another file's": ".other.json.0123456789abcdef.tmp",
+        "no draft": ".last.json.tmp",
+    }
+    for what, name in names.items():
+        (tmp_path / name).write_bytes(CONTENT)
+        if what != "young":
+            os.utime(tmp_path / name, (1.0, 1.0))
+    with (tmp_path / names["locked"]).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        files.replace_file(str(target), CONTENT)
+    left = {*os.listdir(tmp_path)}
+    assert left == {target.name, *names.values()} - {names["stale"]}
+
+
+@pytest.mark.system
+def test_the_draft_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
+    """A process that is killed between making a draft and renaming it."""
+    script = (
+        "import os, signal; from gpuscan import files;"
+        " os.rename = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL);"
+        f" files.replace_file({str(tmp_path / 'a')!r}, b'x')"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, check=False)
+    assert done.returncode == -9
+    (draft,) = tmp_path.iterdir()
+    os.utime(draft, (1.0, 1.0))
+    files.replace_file(str(tmp_path / "a"), CONTENT)
+    assert os.listdir(tmp_path) == ["a"]

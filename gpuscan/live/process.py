@@ -15,7 +15,12 @@ from gpuscan.live.signals import reset_stop_signals
 
 PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, which is not imported at start
 REAP_S = 0.1  # how long a killed child is waited for, so that it does not stay as a zombie
+MOST_ENVIRON = 1 << 20
 SHORTEST_POLL_S, LONGEST_POLL_S = 0.001, 0.02
+
+# in the environment of what we start: it is found by this once it has left its session
+MARK = "GPUSCAN_STARTED_AS"
+RUN = os.urandom(8).hex()  # the same in all processes of this run, which are forks of the first
 
 _unreaped: "set[Child]" = set()  # children whose process ids cannot belong to a stranger yet
 
@@ -29,6 +34,7 @@ class Child:
         self.pid, self.stdin, self.stdout, self.stderr = pid, stdin, stdout, stderr
         self.started_s = time.monotonic()
         self.code: int | None = None
+        self.mark = f"{RUN}.{pid}."  # begins the marks of what it starts
         self._popen = popen
         _unreaped.add(self)
 
@@ -100,10 +106,13 @@ class Child:
 
         Returns the exit code, or None where the process hangs in the kernel: it is abandoned.
         """
-        if self.code is None and grace_s and not self.has_ended():
+        cut_short = self.code is None and not self.has_ended()
+        if cut_short and grace_s:
             self.signal(signal.SIGTERM)
             self.wait(grace_s)
         self.signal(signal.SIGKILL)  # also for what is left of its group
+        if cut_short:
+            kill_marked(self.mark)
         self.close()
         return self.reap(reap_s)
 
@@ -121,6 +130,20 @@ class Child:
             setattr(self, name, -1)
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill what was started under a mark and has left its group and session (setsid, a daemon)."""
+    start = f"{MARK}={mark}".encode()
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not name.isdecimal() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if any(word.startswith(start) for word in file.read(MOST_ENVIRON).split(b"\0")):
+                    os.kill(int(name), signal.SIGKILL)
+        except OSError:
+            continue  # it has ended, or is another user's
 
 
 def fork(work: Callable[[int, int], None], *, requests: bool = False) -> Child:
@@ -165,6 +188,7 @@ def start_program(
     """
     import subprocess
 
+    mark = f"{RUN}.{os.getpid()}.{os.urandom(4).hex()}"
     ours, theirs = [-1, -1, -1], [stdin, stdout, stderr]
     for number, kind in enumerate((stdin, stdout, stderr)):
         if kind == PIPE:
@@ -176,7 +200,7 @@ def start_program(
             stdin=theirs[0],
             stdout=theirs[1],
             stderr=theirs[2],
-            env=dict(env),
+            env={**env, MARK: mark},
             cwd=cwd,
             start_new_session=own_group,
             preexec_fn=_obey_parent if own_group else None,
@@ -188,7 +212,9 @@ def start_program(
         _close(
             end for end, kind in zip(theirs, (stdin, stdout, stderr), strict=True) if kind == PIPE
         )
-    return Child(popen.pid, ours[0], ours[1], ours[2], popen)
+    child = Child(popen.pid, ours[0], ours[1], ours[2], popen)
+    child.mark = mark
+    return child
 
 
 def _close(descriptors: Any) -> None:
@@ -205,7 +231,10 @@ def end_all(children: Collection[Child], grace_s: float, reap_s: float = REAP_S)
         for child in children:
             child.wait(ends_s - time.monotonic())
     for child in children:
+        cut_short = not child.has_ended()
         child.signal(signal.SIGKILL)
+        if cut_short:
+            kill_marked(child.mark)
     ends_s = time.monotonic() + reap_s
     for child in children:
         child.reap(ends_s - time.monotonic())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machine import ENOUGH_S, wait_for
+from machine import ENOUGH_S, living, wait_for
 
 from gpuscan.live import process, signals
 from gpuscan.live.command import Finished, run_command
@@ -307,3 +307,30 @@ def test_ignored_stop_signals_stay_ignored() -> None:
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "setsid sleep 1000 & exec sleep 1000",
+        "setsid setsid sh -c 'sleep 1000 & sleep 1000' & exec sleep 1000",
+        "(setsid sleep 1000 &) & trap '' TERM; while :; do sleep 1000; done",
+    ],
+)
+def test_what_left_the_session_of_a_program_ends_at_its_limit_too(script: str) -> None:
+    mark = os.urandom(8).hex()
+    env = {"PATH": "/usr/bin:/bin", "GPUSCAN_TEST_MARK": mark}
+    started = len(script.split("sleep")) - 1
+    with pytest.raises(InterruptedError):
+        run_command(
+            ["sh", "-c", script], env, ENOUGH_S, most_bytes=(100, 100),
+            go_on=lambda: sum(is_sleep(pid) for pid in living(mark)) < started,
+        )  # fmt: skip
+    wait_for(lambda: not living(mark))
+
+
+def is_sleep(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+    except OSError:
+        return False

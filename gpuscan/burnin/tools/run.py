@@ -3,6 +3,7 @@ reading.
 """
 
 import os
+import re
 import shutil
 import socket
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuscan.burnin.tools.programs import LOOPBACK
+from gpuscan.errors import UsageError
+from gpuscan.files import refuse_foreign
 from gpuscan.live import process
 from gpuscan.live.command import run_command
 from gpuscan.model import Unread
@@ -20,6 +23,7 @@ MOST_BYTES = (8 * 1024 * 1024, 64 * 1024)  # of standard output and error, the l
 GRACE_S = 3.0
 LISTENS_S = 5.0  # for perftest's server to be ready
 POLL_S = 0.05
+PLACES = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")  # where a program finds what it runs
 BESIDE_ITS_FILES = ("gpu_burn",)  # looks for its kernel in the folder where it is started
 
 
@@ -42,7 +46,8 @@ def run(
     (it failed and printed nothing). A command that ends with `loopback` is started twice: as a
     server, and as its client on this machine, whose output is read. Ending a program can take
     2 * GRACE_S longer than *limit_s*. *environment* is this process's own by default, without its
-    settings for CUDA; NVLink multicast is off unless the environment asks for it.
+    settings for CUDA; NVLink multicast is off unless the environment asks for it. As root, a
+    program that another user may change is not run (no-permission).
     """
     began_s, started_s = time.time(), time.monotonic()
     value: dict[str, Any] | None = None
@@ -57,6 +62,8 @@ def run(
         error = Unread(tool_key, "timed-out", "the burn-in ended before this program did")
     except TimeoutError:
         error = Unread(tool_key, "timed-out", "it was still at work when its time was over")
+    except UsageError as refused:
+        error = Unread(tool_key, "no-permission", f"not run: {refused}")
     except _NotOnPathError as missing:
         error = Unread(tool_key, "not-found", str(missing))
     except OSError as failure:
@@ -67,7 +74,17 @@ def run(
 
 def program(tool_key: str) -> str | None:
     """Return where a command's program is on PATH, None where it is not."""
-    return shutil.which(tool_key.removeprefix("run:").split()[0])
+    return shutil.which(tool_key.removeprefix("run:").split()[0], path=search_path(os.environ))
+
+
+def search_path(environment: Mapping[str, str]) -> str:
+    """Return where programs are looked for: on the caller's PATH; as root, in its absolute
+    folders, for what lies in the current one is anybody's.
+    """
+    folders = environment.get("PATH", os.defpath).split(":")
+    if os.geteuid() != 0:
+        return ":".join(folders)
+    return ":".join(folder for folder in folders if folder.startswith("/"))
 
 
 def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
@@ -80,7 +97,9 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 def _run(
     command: list[str], ends_s: float, alive: Callable[[], bool], environment: dict[str, str]
 ) -> dict[str, Any]:
-    path = _find_program(command[0], environment.get("PATH", os.defpath))
+    path = _find_program(command[0], search_path(environment))
+    refuse_foreign(path)
+    environment = trusted(environment)
     if command[-1] != LOOPBACK:
         return _finish([path, *command[1:]], ends_s, alive, environment)
     port = _free_port()
@@ -95,11 +114,28 @@ def _run(
         server.end(GRACE_S, reap_s=GRACE_S)
 
 
-def _find_program(name: str, search_path: str) -> str:
-    path = shutil.which(name, path=search_path)
-    if path is not None:
-        return path
-    if shutil.which(name, mode=os.F_OK, path=search_path):
+def trusted(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a program gets: as root, no folder or library that others may write."""
+    kept = {**environment, "PATH": search_path(environment)}
+    for name in PLACES:
+        if name in kept and os.geteuid() == 0:
+            kept[name] = ":".join(filter(_is_ours, re.split(r"[: ]", kept[name])))
+    return kept
+
+
+def _is_ours(place: str) -> bool:
+    try:
+        refuse_foreign(place)
+    except (UsageError, OSError):
+        return False
+    return place.startswith("/")
+
+
+def _find_program(name: str, path: str) -> str:
+    found = shutil.which(name, path=path)
+    if found is not None:
+        return found
+    if shutil.which(name, mode=os.F_OK, path=path):
         raise PermissionError(13, f"{name} may not be run")
     raise _NotOnPathError(f"{name} is not on PATH")
 
