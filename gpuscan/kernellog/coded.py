@@ -16,7 +16,7 @@ from gpuscan.kernellog.record import Record
 # character is lost, changed, added or swapped with the next.
 NAMES_CODE = re.compile(
     r"Xid.{0,3}PCI|Xid.{0,14}?\d[0-9a-fA-F]{1,7}:|Xid.{0,2}[(\[](?:PC?)?$"
-    r"|(?:NVRM|nvidia-nvswitch).{1,10}\(PCI:[0-9a-fA-F]{4}"
+    r"|(?:NVRM|nvidia-nvswitch)(?s:.){1,10}\(PCI:[0-9a-fA-F]{4}"
     r"|detected NVSwitch.{0,24}\d|NVSwitch (?:non-)?fatal e|error \d+ on .{0,24}NVSwitch pci"
 )
 TAGGED = re.compile(r"[\w.)-]\[\d+\]: .*S?Xid ?\(")  # said by a program that gives its name

@@ -59,7 +59,8 @@ VMKERNEL = re.compile(  # ESXi: `In(182) vmkernel: cpu12:2098765)NVRM: …`
     r"(?:\w+\(\d+\) )?(?:vmk\w+: )?cpu\d+:\d+(?: opID=\w+)?\)(?:(?:WARNING|ALERT): )?"
 )
 CPU = re.compile(r"[cpu]{2,4}\d+")
-GLUED = re.compile(r"\S*\d\S*(?:NVRM|nvidia-nvswitch)")  # ESXi's prefix, not understood
+# ESXi's prefix, not understood
+GLUED = re.compile(r"\S*\d\S*(?:NVRM|nvidia-nvswitch)|.{0,60}\d\)(?:NVRM|nvidia-nvswitch)")
 KERNEL_ITSELF = re.compile(r"(?:(\S*[^\s:\]]) )?(?=NVRM: |nvidia-nvswitch\d*: )")
 RFC5424 = re.compile(r"(\S+) (\S+) (?:\d+|-) \S+ (?:-|\[.*?\]) ?")
 OF_PROGRAM = re.compile(
@@ -342,6 +343,8 @@ def _parse_cut_json(text: str) -> ParsedLine | None:
     if named and named[1] not in TRANSPORTS:
         return ParsedLine(text, kernel=False, transport=GARBLED)
     kernel = named[1] == "kernel" if named else '"_PID"' not in text and '"_COMM"' not in text
+    if not text[hit.end() :].lstrip().startswith((",", "}")) and text[hit.end() :].strip():
+        return ParsedLine(text, kernel=False, transport=GARBLED)  # the message goes on
     try:
         message = str(json.loads(hit[1]))
     except ValueError:
