@@ -13,7 +13,8 @@ from gpuscan.kernellog.prefixes import DATED, FOREIGN_STAMP, GARBLED, UNKNOWN
 from gpuscan.kernellog.record import Record
 
 # Any of these is left of a line of the driver, a switch or the Fabric Manager of which one
-# character is lost, changed, added or swapped with the next.
+# character is lost, changed, added or swapped with the next; a line without any digit was
+# none.
 NAMES_CODE = re.compile(
     r"Xid.{0,3}PCI|Xid.{0,14}?\d[0-9a-fA-F]{1,7}:|Xid.{0,2}[(\[](?:PC?)?$"
     r"|(?:NVRM|nvidia-nvswitch)(?s:.){1,10}\(PCI:[0-9a-fA-F]{4}"

@@ -59,6 +59,8 @@ VMKERNEL = re.compile(  # ESXi: `In(182) vmkernel: cpu12:2098765)NVRM: …`
     r"(?:\w+\(\d+\) )?(?:vmk\w+: )?cpu\d+:\d+(?: opID=\w+)?\)(?:(?:WARNING|ALERT): )?"
 )
 CPU = re.compile(r"[cpu]{2,4}\d+")
+SPLIT_SWITCH = re.compile(r"\bn? ?vidia-nvswitch\d*: |\bnvidia-nvs?w?i?t?c?h? \w*\d*: ")
+LONGEST_PREFIX = 80  # of a host and a program
 # ESXi's prefix, not understood
 GLUED = re.compile(r"\S*\d\S*(?:NVRM|nvidia-nvswitch)|.{0,60}\d\)(?:NVRM|nvidia-nvswitch)")
 KERNEL_ITSELF = re.compile(r"(?:(\S*[^\s:\]]) )?(?=NVRM: |nvidia-nvswitch\d*: )")
@@ -223,7 +225,7 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
     hit = OF_PROGRAM.match(rest)
     if hit is None:
         return ParsedLine(rest, None, wall_s, transport=DATED)
-    if _is_misspelt(hit["who"]) or GLUED.match(rest):
+    if _is_misspelt(hit["who"]) or _is_split(rest) or GLUED.match(rest):
         return ParsedLine(rest, None, wall_s, kernel=False, transport=GARBLED)
     message, fabric_manager = rest[hit.end() :], hit["who"] in FABRIC_MANAGERS
     if fabric_manager and (own := FABRIC.match(message)):
@@ -235,6 +237,21 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
         kernel=False,
         transport="fm" if fabric_manager else transport,
         host=hit[1] or "",
+    )
+
+
+def _is_split(rest: str) -> bool:
+    """Return whether a damaged character splits what would be `host kernel: ` or a driver's name.
+
+    >>> [_is_split(rest) for rest in ("n k:ernel: NVRM: x", "kernel:n vidia-nvswitch2: x", "a b: x")]
+    [True, True, False]
+    """
+    words = rest[:LONGEST_PREFIX].split(" ")[:2]
+    return SPLIT_SWITCH.search(rest[:LONGEST_PREFIX]) is not None or any(
+        is_one_edit_away(word.rstrip(":"), name)
+        for word in words
+        if word.endswith(":")
+        for name in KERNELS
     )
 
 

@@ -108,3 +108,19 @@ def test_a_recovery_action_that_contradicts_itself_is_not_cleared(word: str) -> 
         parse_lines([f"{XID}154, GPU recovery action changed from 0x1 to {word}"])
     )
     assert "to" not in event.values
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("NVRM: Xid (invalid): some error", 0),
+        ("NVRM: Xid error: xyz, invalid data", 0),
+        ("NVRM: Xid (", 3),
+        ("NVRM: Xid (PCI", 3),
+        ("NVRM: Xid (GPU-1): no code", 3),
+    ],
+)
+def test_a_line_without_any_number_names_no_code(line: str, code: int) -> None:
+    plan = judging.prepare(judging.Selection())
+    boot = "[    0.000000] Linux version 6.8.0-31-generic (a@b)"
+    assert exit_code([boot, f"[    9.000000] {line}"], plan) == code
