@@ -37,7 +37,7 @@ NEEDLE = re.compile("|".join(NEEDLES))
 # timestamps of `dmesg --human`.
 CONTEXT = (
     "^[ \t]",
-    'MESSAGE" ?: ?\\[',
+    'MESSAGE" ?: ?[^" n]',  # neither a string nor null
     "\\[[0-9]+, ?[0-9]+, ?[0-9]+, ?[0-9]",
     "^\\[[A-Z][a-z][a-z][ 0-9][0-9] [0-9][0-9]:",
 )

@@ -243,7 +243,7 @@ def _parse_syslog(rest: str, wall_s: float | None, transport: str) -> ParsedLine
 def _is_split(rest: str) -> bool:
     """Return whether a damaged character splits what would be `host kernel: ` or a driver's name.
 
-    >>> [_is_split(rest) for rest in ("n k:ernel: NVRM: x", "kernel:n vidia-nvswitch2: x", "a b: x")]
+    >>> [_is_split(rest) for rest in ("n k:ernel: NVRM: x", "kernel:n vidia-nvswitch2: x", "b: x")]
     [True, True, False]
     """
     words = rest[:LONGEST_PREFIX].split(" ")[:2]
