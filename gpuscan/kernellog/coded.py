@@ -13,10 +13,10 @@ from gpuscan.kernellog.prefixes import DATED, FOREIGN_STAMP, GARBLED, UNKNOWN
 from gpuscan.kernellog.record import Record
 
 # Any of these is left of a line of the driver, a switch or the Fabric Manager of which one
-# character is lost, changed, added or swapped with the next; a line without any digit was
-# none.
+# character is lost, changed, added or swapped with the next.
 NAMES_CODE = re.compile(
     r"Xid.{0,3}PCI|Xid.{0,14}?\d[0-9a-fA-F]{1,7}:|Xid.{0,2}[(\[](?:PC?)?$"
+    r"|Xid.{0,2}[(\[].{0,60}\d|NVRM: Xid.{0,24}\d"  # in a shape that no driver has had yet
     r"|(?:NVRM|nvidia-nvswitch)(?s:.){1,10}\(PCI:[0-9a-fA-F]{4}"
     r"|detected NVSwitch.{0,24}\d|NVSwitch (?:non-)?fatal e|error \d+ on .{0,24}NVSwitch pci"
 )

@@ -117,7 +117,8 @@ def test_a_recovery_action_that_contradicts_itself_is_not_cleared(word: str) -> 
         ("NVRM: Xid error: xyz, invalid data", 0),
         ("NVRM: Xid (", 3),
         ("NVRM: Xid (PCI", 3),
-        ("NVRM: Xid (GPU-1): no code", 3),
+        ("NVRM: Xid (GPU-1234): 79, GPU has fallen off the bus.", 3),
+        ("NVRM: Xid 79 on GPU 0", 3),
     ],
 )
 def test_a_line_without_any_number_names_no_code(line: str, code: int) -> None:
