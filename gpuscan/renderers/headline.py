@@ -74,8 +74,13 @@ def _failure(report: Report) -> str:
     result, finding = max(found, key=lambda pair: pair[1].action.rank)
     others = f" (+{len(found) - 1})" if len(found) > 1 else ""
     part = _part(report.targets) or _words(result.subject)
-    what = f"{finding.action.value} {part}: {_cut(finding.message)}"
-    return f"{what} [{result.check}]{others}"
+    return f"{finding.action.value} {_told(part, finding)} [{result.check}]{others}"
+
+
+def _told(part: str, finding: Finding) -> str:
+    """Return the part and what was found, the part once where the message begins with it."""
+    message = _cut(finding.message)
+    return message if message.startswith(part) else f"{part}: {message}"
 
 
 def _part(targets: Sequence[Target]) -> str:
@@ -94,9 +99,7 @@ def _warning(report: Report) -> str:
         return ""
     result, finding = max(found, key=lambda pair: pair[1].action.rank)
     others = f" (+{len(found) - 1})" if len(found) > 1 else ""
-    part, message = _words(result.subject), _cut(finding.message)
-    told = message if message.startswith(part) else f"{part}: {message}"
-    return f"{told} [{result.check}]{others}"
+    return f"{_told(_words(result.subject), finding)} [{result.check}]{others}"
 
 
 def _findings(results: Sequence[Result], severity: Status) -> list[Found]:

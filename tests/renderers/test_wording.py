@@ -10,7 +10,8 @@ from nodes_recordings import NAMES, base, judged
 
 from gpuscan import renderers
 from gpuscan.engine.report import Report
-from gpuscan.model.outcome import Action
+from gpuscan.model.outcome import FAILED, Action
+from gpuscan.renderers import terminal
 from gpuscan.text import text_bytes
 
 LONGEST = 400
@@ -30,6 +31,19 @@ def report_on(name: str) -> Report:
     return judged(base(name), "") if name in NAMES else faulty(name)
 
 
+def assert_fits(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold that nothing is wider than a terminal, and that wrapping loses and adds no word."""
+    monkeypatch.setenv("TERM", "xterm")
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for verbosity in (-1, 0, 1):
+            wrapped = terminal.render([report], verbosity=verbosity)
+            lines = wrapped.splitlines()
+            assert [line for line in lines if len(line) > width or line != line.rstrip()] == []
+            plain = renderers.find("text")([report], verbosity=verbosity)
+            assert "".join(wrapped.split()) == "".join(plain.split())
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", [*NAMES, *FAULTS])
 def test_what_people_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +57,13 @@ def test_what_people_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if form[0] == "text":
             assert [line for line in lines if line != line.rstrip()] == [], form
             assert text_bytes(text).isascii()
+    assert_fits(report, monkeypatch)
+    if report.exit_code >= FAILED:
+        first = said["text", -1].encode()[:80].decode()
+        subject = report.targets[0].subject if report.targets else ""
+        kind, _, label = subject.partition(":")
+        part = label if kind == "incident" else f"{kind} {label}".rstrip()
+        assert f": {report.action.value} {part}" in first
     for one in report.incidents:
         number = f"{'SXid' if one.kind == 'sxid' else 'Xid'} {one.code}"
         if one.kind in ("xid", "sxid") and Action(one.asks).rank > HEAVY:
