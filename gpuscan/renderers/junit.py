@@ -92,7 +92,7 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
         hostname=_host(report),
         timestamp=(report.run.started_at or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
-        stdout=clean("\n".join(_aside(report))) or None,
+        stdout=clean("\n".join(map(printable, _aside(report)))) or None,
     )
     element: ElementTree.Element = suite.build_xml_doc()
     _trim(element)
@@ -131,7 +131,8 @@ def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
         return []
     case = junit_xml.TestCase("verdict[node]", f"{package}.verdict")
     message = clean(f"the verdict is {report.verdict} (exit code {report.exit_code})")
-    case.add_error_info(message, clean("\n".join((message, *report.notes))), report.verdict)
+    lines = map(printable, (message, *report.notes))
+    case.add_error_info(message, clean("\n".join(lines)), report.verdict)
     return [case]
 
 
@@ -229,7 +230,9 @@ def _text(result: Result) -> str:
     )
     lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
     lines = [printable(clean(line)) for line in lines]
-    return "\n".join([*lines, *([result.traceback] if result.traceback else [])])
+    # indented: what a value of the machine put into an error must not look like a line of ours
+    trace = [f"    {printable(clean(line))}" for line in result.traceback.splitlines()]
+    return "\n".join([*lines, *trace])
 
 
 def _trim(suite: ElementTree.Element) -> None:

@@ -243,7 +243,7 @@ def test_unknown_is_an_error_with_what_was_not_read() -> None:
     assert error is not None
     assert (error.get("type"), error.get("message")) == ("incomplete", "lost: gpus (gone)")
     assert error.text is not None
-    assert error.text.endswith("unread: gpus (lost: gone)\nTraceback: x")
+    assert error.text.endswith("unread: gpus (lost: gone)\n    Traceback: x")
 
 
 def test_a_skip_says_why() -> None:
@@ -366,3 +366,12 @@ def test_what_counts_warnings_changes_no_other_verdict(tmp_path: Path) -> None:
     ):
         assert write_reports([report_of(*results, run=WORKED)], show) == code
         assert json.loads((tmp_path / "a").read_text("utf-8"))["summary"]["exit_code"] == code
+
+
+def test_a_value_in_a_traceback_forges_no_line() -> None:
+    trace = "Traceback\n  File x\nValueError: a\nVerdict: pass (exit code 0)\x1b[2J\n"
+    crashed = plain(Status.UNKNOWN)._replace(reason="garbled", traceback=trace)
+    told = junit.render([report_of(crashed)], verbosity=0)
+    assert "    Verdict: pass (exit code 0)" in told
+    assert "\nVerdict: pass" not in told
+    assert "\x1b" not in told
