@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import collections
-import copy
 import functools
-import gzip
+import gc
 import io
 import json
 import os
@@ -25,149 +24,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import typer
+from fuzz_inputs import WORDS, Seed, change, seeds, start_from
 from paths import RECORDINGS, ROOT
 
+from gpuscan import __main__ as entry
+from gpuscan.cli import app
 from gpuscan.engine import suite
 
 ONE_RUN_S = 20.0
 MEMORY_BYTES = 3 << 30
-MOST_BYTES = 200_000  # of a text to change
+COLLECT = 200  # runs between two collections of garbage: the program itself turns them off
 CONTRACT = frozenset((0, 2, 3, 10, 20, 30, 31, 40, 41))
-TESTS = ROOT / "tests"
 FORMATS = ("text", "json", "junit", "junit-full")
-WORDS = (
-    "4294967295", "-1", "99999999999999999999", "1e400", "NaN", "Infinity", "null", "true", "", "\0",
-    "\x1b]0;x\x07", "\u202e", "[]", "{}", "[[[[", '"', "'", "%s", "../..", "0x", "0xffffffffffffffff",
-    "Xid", "NVRM: Xid (PCI:0000:1b:00): 79,", "SXid", "GPU 00000000:1B:00.0", "N/A", "Link 99:", "#",
-    "!!python/object:os.system", "&a", "*a", "extends:", "count:", ": ", "\t", "\r\n", "\u2028", "é",
-)  # fmt: skip
-ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 1e308, float("nan"), 10**30, "", "x", "\x1b[2J", [], {}, [[]], {"a": 1}, "9" * 400,
-    ["x"], 4294967295,
-)  # fmt: skip
+
+
+class Left(BaseException):
+    """Takes the place of the end of this process: its argument is the exit code."""
 
 
 class Hang(BaseException):
     """A run that took longer than ONE_RUN_S of this process's time."""
-
-
-class Seed(NamedTuple):
-    """An input to change: how its name ends, its content, and the commands that take it."""
-
-    ending: str
-    data: bytes
-    kind: str
-
-
-def seeds(more: str = "") -> list[Seed]:
-    """Recordings, profiles, logs, outputs of the program itself, and all texts below *more*."""
-    found = []
-    for path in sorted(RECORDINGS.glob("*.json.gz")):
-        found.append(Seed(".json", gzip.decompress(path.read_bytes()), "recording"))
-    packed = sorted(RECORDINGS.glob("*.json.gz"))[0].read_bytes()
-    found.append(Seed(".json.gz", packed, "recording"))
-    broken = ROOT / "gpuscan" / "recording" / "demo-broken.json"
-    found.append(Seed(".json", broken.read_bytes(), "recording"))
-    for path in sorted((ROOT / "profiles").glob("*.yaml")):
-        found += [Seed(".yaml", path.read_bytes(), "profile")] * 2
-    for folder in (TESTS / "outputs", *TESTS.glob("importers/*"), TESTS / "swaps"):
-        for path in sorted(folder.rglob("*.txt")) if folder.is_dir() else ():
-            found.append(Seed(".txt", path.read_bytes(), "text"))
-    for path in sorted(Path(more).rglob("*")) if more else ():
-        if path.is_file() and path.stat().st_size < MOST_BYTES:
-            found.append(Seed("".join(path.suffixes[-2:]) or ".txt", path.read_bytes(), "text"))
-    import logs
-
-    lines = "\n".join(write(logs.XID) for write in (*logs.WAYS.values(), *logs.USERS.values()))
-    found += [Seed(".log", lines.encode(), "text")] * 4
-    found += [Seed(".log", gzip.compress(lines.encode()), "text")] * 2
-    found += [Seed("", b"", "state")] * 8 + [Seed("", b"", "words")] * 4
-    return found
-
-
-def change(data: bytes, chance: random.Random, others: list[Seed]) -> bytes:
-    """Return the input with one to four changes of its bytes, lines, words or JSON values."""
-    for _ in range(chance.randint(1, 4)):
-        data = chance.choice(CHANGES)(data, chance)
-        if chance.random() < 0.05:
-            other = chance.choice(others).data
-            data = (
-                data[: chance.randrange(len(data) + 1)] + other[chance.randrange(len(other) + 1) :]
-            )
-    return data[:2_000_000]
-
-
-def _flip(data: bytes, chance: random.Random) -> bytes:
-    changed = bytearray(data)
-    for _ in range(chance.randint(1, 8)):
-        if changed:
-            changed[chance.randrange(len(changed))] = chance.randrange(256)
-    return bytes(changed)
-
-
-def _cut(data: bytes, chance: random.Random) -> bytes:
-    start = chance.randrange(len(data) + 1)
-    return data[:start] + data[start + chance.choice((1, 5, 100, 10**9)) :]
-
-
-def _lines(data: bytes, chance: random.Random) -> bytes:
-    lines = data.split(b"\n")
-    at = chance.randrange(len(lines))
-    how = chance.randrange(4)
-    if how == 0:
-        lines[at:at] = [lines[at]] * chance.choice((1, 3, 200))
-    elif how == 1:
-        del lines[at]
-    elif how == 2:
-        chance.shuffle(lines)
-    else:
-        lines[at] = lines[at] * chance.choice((2, 50))
-    return b"\n".join(lines)
-
-
-def _word(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data) + 1)
-    end = at + chance.choice((0, 1, 4, 12))
-    return data[:at] + chance.choice(WORDS).encode() + data[end:]
-
-
-def _json(data: bytes, chance: random.Random) -> bytes:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return _word(data, chance)
-    for _ in range(chance.randint(1, 5)):
-        place = document
-        while True:
-            if isinstance(place, dict) and place:
-                key: Any = chance.choice(list(place))
-            elif isinstance(place, list) and place:
-                key = chance.randrange(len(place))
-            else:
-                break
-            if isinstance(place[key], (dict, list)) and place[key] and chance.random() < 0.85:
-                place = place[key]
-                continue
-            if isinstance(place, dict) and chance.random() < 0.2:
-                del place[key]
-            else:
-                place[key] = copy.deepcopy(chance.choice(ODD))
-            break
-    return json.dumps(document).encode()
-
-
-CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    _flip,
-    _cut,
-    _lines,
-    _word,
-    _json,
-    _json,
-)
 
 
 class Ground:
@@ -175,8 +55,11 @@ class Ground:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        config = folder / "config.yaml"  # none of this machine's, which a run would refuse to lack
+        config.write_text("", "utf-8")
+        os.environ["GPUSCAN_CONFIG"] = str(config)
         self.state, self.report = folder / "state", folder / "report.json"
-        self.demo = str(ROOT / "gpuscan" / "recording" / "demo.json.gz")
+        self.healthy = str(RECORDINGS / "h100-1x.json.gz")
         broken = str(ROOT / "gpuscan" / "recording" / "demo-broken.json")
         words = ("--state-dir", str(self.state), "--format", "json", "--output", str(self.report))
         call(["judge", broken, *words], os.environ)
@@ -197,7 +80,7 @@ class Ground:
                 chance.choice(WORDS),
             ]
         ticket = seed.kind == "recording" and chance.random() < 0.1
-        data = self.report.read_bytes() if ticket else seed.data
+        data = self.report.read_bytes() if ticket else start_from(seed, chance)
         file = self.folder / f"input{'.json' if ticket else seed.ending}"
         file.write_bytes(change(data, chance, others))
         shown = ["--format", chance.choice(FORMATS), *chance.choice(([], [], ["-q"], ["-v"]))]
@@ -205,7 +88,10 @@ class Ground:
             return ["ticket", str(file), "--format", chance.choice(("text", "markdown", "json"))]
         if seed.kind == "profile":
             return chance.choice(
-                (["profile", "validate", str(file)], ["judge", self.demo, "--profile", str(file)])
+                (
+                    ["profile", "validate", str(file)],
+                    ["judge", self.healthy, "--profile", str(file)],
+                )
             )
         if seed.kind == "text":
             return [chance.choice(("judge", "log")), str(file), *shown]
@@ -213,7 +99,7 @@ class Ground:
             (
                 ["judge", str(file), *shown],
                 ["judge", str(file), *shown],
-                ["diff", self.demo, str(file), *shown],
+                ["diff", self.healthy, str(file), *shown],
             )
         )
 
@@ -230,7 +116,7 @@ class Ground:
                     ["status"],
                     ["status", "--format", "json"],
                     ["history", "list"],
-                    ["judge", self.demo],
+                    ["judge", self.healthy],
                     ["ticket"],
                 )
             ),
@@ -247,9 +133,24 @@ def call(words: list[str], env: Any) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def stay() -> None:
+    """Let runs in this process end without ending it, and do once what every run does alike."""
+    own, end = os.getpid(), os._exit
+
+    def leave(code: int) -> None:
+        if os.getpid() != own:
+            end(code)
+        raise Left(code)
+
+    # each keeps what the program does; only compiling and building it anew is saved
+    os._exit = leave  # type: ignore[assignment]
+    suite.load_file = functools.cache(suite.load_file)
+    app.build_command_line = functools.cache(app.build_command_line)
+    typer.main.get_command = functools.cache(typer.main.get_command)
+
+
 def in_process(words: list[str]) -> tuple[int, str, str]:
-    """Run the command line in this process, with a limit on its time."""
-    from gpuscan.cli import app
+    """Run the program's `main()` in this process, with a limit on its time."""
 
     def late(_number: int, _frame: object) -> None:
         raise Hang
@@ -261,8 +162,11 @@ def in_process(words: list[str]) -> tuple[int, str, str]:
     )
     signal.signal(signal.SIGVTALRM, late)
     signal.setitimer(signal.ITIMER_VIRTUAL, ONE_RUN_S)
+    code = 0
     try:
-        code = app.start(None)
+        entry.main()
+    except Left as left:
+        (code,) = left.args
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         texts = []
@@ -285,8 +189,6 @@ def main() -> int:
     given = parser.parse_args()
     chance, others = random.Random(given.seed), seeds(given.more)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    suite.load_file = functools.cache(suite.load_file)  # compiling them again takes half the time
-    os.environ["GPUSCAN_CONFIG"] = "/nonexistent"
     exits: collections.Counter[str] = collections.Counter()
     places: dict[str, list[str]] = {}
     keep = Path(given.keep or tempfile.mkdtemp(prefix="gpuscan-fuzz-"))
@@ -294,12 +196,17 @@ def main() -> int:
     ends_s, done = time.monotonic() + given.seconds, 0
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground(Path(folder))
+        if not given.processes:
+            stay()
         os.environ["GPUSCAN_STATE_DIR"] = str(Path(folder) / "own")
         for done in range(1, given.count + 1):
             if time.monotonic() >= ends_s:
                 break
             words = ground.commands(chance.choice(others), chance, others)
             out = err = ""
+            if done % COLLECT == 0:
+                gc.collect()
+                print(f"{done} runs, {sum(map(len, places.values()))} wrong", file=sys.stderr)
             try:
                 if given.processes:
                     ended = call(words, os.environ)
@@ -355,7 +262,7 @@ def _keep(
         if "\x1b" in out + err and not frames
         else f"{frames[-1] if frames else told} {errors[-1][:90] if errors else ''}"
     )
-    inputs = [word for word in words if os.path.exists(word) and "demo" not in word]
+    inputs = [word for word in words if os.path.exists(word) and not word.startswith(str(ROOT))]
     name = keep / f"{number}"
     if len(places.get(place, ())) < 2:
         for word in inputs:
