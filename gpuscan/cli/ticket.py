@@ -57,19 +57,23 @@ def ticket(
     from gpuscan.tickets.load import load_input
     from gpuscan.tickets.ticket import build_ticket, render_ticket
 
-    source = load_input(report, gpu or "") if report else load_newest_failure(state_dir or "")
+    source = (
+        load_input(report, gpu or "") if report else load_newest_failure(state_dir or "", gpu or "")
+    )
     write(render_ticket(build_ticket(source, gpu or ""), format_), output or "")
 
 
-def load_newest_failure(state_dir: str) -> "TicketInput":
+def load_newest_failure(state_dir: str, gpu: str) -> "TicketInput":
     """Return the newest failing run in the archive, with its timeline, and name it on standard
     error.
     """
     from gpuscan.errors import complain
     from gpuscan.state import timeline
+    from gpuscan.tickets.load import from_archive
     from gpuscan.tickets.ticket import TicketInput
 
-    document, rows = timeline.find_newest_failing(state_dir)
+    stored, rows = timeline.find_newest_failing(state_dir)
+    document = from_archive(stored, gpu)
     host = document["host"].get("hostname") or "a machine without a host name"
     complain(f"gpuscan: newest failing run: {host}, {document['run'].get('started_at')}")
     return TicketInput(document, rows, timeline.find_holders(document))

@@ -24,6 +24,9 @@ DAY_S = 86400.0
 BACK_DAYS = 90.0  # how far a run looks back for faults that may have returned
 MOST_FAULTS = 500
 MOST_BYTES = 256 << 20  # some eight thousand runs
+MOST_REPORT = 64 << 20  # of one run, unpacked: eight GPUs take half a megabyte
+BROKEN = (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError)
+FOREIGN = ("malformed", "no such column", "no such table", "has no column")
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -81,9 +84,9 @@ class Archive:
         _only_ours(self.path, write=write)
         try:
             self.db = self._open(write)
-        except sqlite3.DatabaseError as error:
+        except BROKEN as error:
             if not write or not _is_damage(error):
-                raise StateError(f"{self.path}: {error}") from None
+                raise StateError(f"{self.path}: {_reason(error)}") from None
             self._set_aside_damaged()
             _only_ours(self.path, write=True)
             self.db = self._guarded(lambda: self._open(write))
@@ -133,11 +136,9 @@ class Archive:
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
             return work()
-        except sqlite3.DatabaseError as error:
+        except BROKEN as error:
             kind = DamagedArchive if _is_damage(error) else StateError
-            raise kind(f"{self.path}: {error}") from None
-        except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError) as error:
-            raise StateError(f"{self.path}: {error}") from None
+            raise kind(f"{self.path}: {_reason(error)}") from None
 
     def _query(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
         rows = self._guarded(lambda: self.db.execute(query, values).fetchall())
@@ -145,12 +146,18 @@ class Archive:
         self.nonsense += len(rows) - len(sane)
         return sane
 
-    def _unpack(self, blob: bytes | None) -> Any:
+    def _unpack(self, blob: bytes | None) -> Row | None:
         """Return a stored report, None where none was kept."""
+        if not blob:
+            return None
         try:
-            return json.loads(zlib.decompress(blob)) if blob else None
-        except (zlib.error, ValueError) as error:
-            raise StateError(f"{self.path}: damaged: {error}") from None
+            unpacking = zlib.decompressobj()
+            report = json.loads(unpacking.decompress(blob, MOST_REPORT))
+        except (zlib.error, ValueError, RecursionError) as error:
+            raise StateError(f"{self.path}: a report in it is damaged: {error}") from None
+        if not isinstance(report, dict):
+            raise StateError(f"{self.path}: a report in it is damaged: it is no JSON object")
+        return report
 
     # Writing.
 
@@ -369,9 +376,17 @@ class Archive:
         self.db.close()
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Return whether the file is not a database any more: a full disk or a lock is no damage."""
-    return not isinstance(error, sqlite3.OperationalError) or "malformed" in str(error)
+def _is_damage(error: Exception) -> bool:
+    """Return whether the file is not an archive any more: a full disk or a lock is no damage, and a
+    message that is no text names what is damaged in the file.
+    """
+    if isinstance(error, sqlite3.OperationalError):
+        return any(words in str(error) for words in FOREIGN)
+    return isinstance(error, (sqlite3.DatabaseError, UnicodeDecodeError))
+
+
+def _reason(error: Exception) -> str:
+    return "damaged: no text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _only_ours(path: str, *, write: bool) -> None:

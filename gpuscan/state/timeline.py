@@ -20,7 +20,7 @@ EVENTS = {  # kind of event in the archive: kind and text in the timeline
 }
 
 
-def find_newest_failing(folder: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def find_newest_failing(folder: str) -> tuple[Any, list[dict[str, Any]]]:
     """Return the report and the timeline of the newest stored run that failed.
 
     Raises UsageError where none is stored.

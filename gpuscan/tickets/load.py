@@ -45,6 +45,12 @@ def load_input(file: str, gpu: str) -> TicketInput:
     )
 
 
+def from_archive(report: Any, gpu: str) -> Mapping[str, Any]:
+    """Return a stored report, checked as one that comes in a file."""
+    file = "the newest failing run in the archive"
+    return _with_current_ids(_choose(_reports(report, file), gpu))
+
+
 def _load_json(folder: str, name: str) -> Any:
     """Return a file of an evidence folder, None where it is missing or damaged."""
     try:
