@@ -14,7 +14,7 @@ from gpuscan.errors import UsageError
 from gpuscan.incidents import nvlink
 from gpuscan.model.outcome import ACTIONS, TO_REPLACE
 from gpuscan.spelling import closest
-from gpuscan.text import counted
+from gpuscan.text import counted, printable
 
 KINDS = {"xid": "Xid", "sxid": "SXid", "dcgm": "DCGM code"}
 PREFIXES = ("ROBUST_CHANNEL_", "NVSWITCH_ERR_", "DCGM_FR_")
@@ -53,7 +53,7 @@ def render_entry(entry: Entry, format_: str) -> str:
 
 def find(kind: str, name: str) -> Entry:
     """Return the entry of a number or name; raises UsageError with near misses."""
-    known = catalogue.entries(kind)
+    known, word = catalogue.entries(kind), printable(name[:60])
     if re.fullmatch("[0-9]{1,9}", name):
         hits = [one for one in known if one.code == int(name)]
     else:
@@ -65,8 +65,8 @@ def find(kind: str, name: str) -> Entry:
         return hits[0]
     if hits:
         listed = " or ".join(f"{one.code} ({one.name})" for one in hits[:4])
-        raise UsageError(f"{len(hits)} names contain '{name[:60]}': did you mean {listed}?")
-    lines = f"no {KINDS[kind]} '{name[:60]}' is in the catalogue{_hint(kind, known, name)}"
+        raise UsageError(f"{len(hits)} names contain '{word}': did you mean {listed}?")
+    lines = f"no {KINDS[kind]} '{word}' is in the catalogue{_hint(kind, known, name)}"
     raise UsageError(*lines.split("\n"))
 
 
