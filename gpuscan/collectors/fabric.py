@@ -153,8 +153,8 @@ def with_peers(
 ) -> tuple[Port, ...]:
     """Return the ports, each with its peers beside it; *keys* are the readings of their facts.
 
-    All ports are peers, itself among them; of more than MOST_PEERS the physical ones and itself: a
-    node may have a hundred virtual functions a port, and each is compared with each.
+    All ports are peers, itself among them; of more than MOST_PEERS itself and so many physical
+    ones: a node may have a hundred virtual functions a port, and each is compared with each.
     """
     own = {port.label: _peers(port, ports) for port in ports}
     for one in ports:
@@ -167,7 +167,8 @@ def with_peers(
 def _peers(port: Port, ports: Sequence[Port]) -> tuple[Port, ...]:
     if len(ports) <= MOST_PEERS:
         return tuple(ports)
-    return tuple(one for one in ports if one.virtual is not True or one is port)
+    physical = [one for one in ports if one.virtual is not True and one is not port]
+    return (port, *physical[: MOST_PEERS - 1])
 
 
 def _placed(port: Port, gpus: Sequence[str], past: Fact[Past], boot_id: str) -> Port:
