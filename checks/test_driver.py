@@ -21,6 +21,7 @@ def test_loaded(node: Node) -> None:
         )
     else:
         # An answer is the proof: a node without GPUs need not load the driver.
+        assert node.driver.nvml_process
         assert node.driver.nvml_version
 
 

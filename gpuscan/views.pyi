@@ -150,6 +150,7 @@ class Driver:
     cuda_version: str
     nvml_count: int
     confidential_compute: bool
+    nvml_process: bool
 
 class EccErrors:
     uncorrected_volatile: int

@@ -330,7 +330,10 @@ def run_job(job: BurnInJob, children: Mapping[str, Child], options: ReadOptions)
     finally:
         supervisor.close()
     received = signals.received
-    return scheduler.recording({"ended_by_signal": int(received[0])} if received else {})
+    recording = scheduler.recording({"ended_by_signal": int(received[0])} if received else {})
+    for death in supervisor.deaths:
+        recording.add(death)
+    return recording
 
 
 def _read_nearby_cpus(reader: CounterReader, gpus: Sequence[str]) -> dict[str, str]:

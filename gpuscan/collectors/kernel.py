@@ -7,7 +7,14 @@ from gpuscan.collectors.reading import Sources, count, flag, gpu_count, take, te
 from gpuscan.model import Driver, Unread, is_unread
 from gpuscan.model.nvml import meaning_of
 from gpuscan.recording import Recording
-from gpuscan.recording.keys import COUNT, CUDA_VERSION, DRIVER_VERSION, INIT, NVML_VERSION
+from gpuscan.recording.keys import (
+    COUNT,
+    CUDA_VERSION,
+    DRIVER_VERSION,
+    INIT,
+    NVML_PROCESS,
+    NVML_VERSION,
+)
 
 MODULE_BANNER = "file:/proc/driver/nvidia/version"
 MODULES = "file:/proc/modules"
@@ -71,6 +78,7 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         "cuda_version": CUDA_VERSION,
         "nvml_count": COUNT,
         "confidential_compute": CONFIDENTIAL,
+        "nvml_process": NVML_PROCESS,
     }
     sources.update({f"driver.{fact}": (key,) for fact, key in keys.items()})
     return Driver(
@@ -84,7 +92,14 @@ def driver(recording: Recording, sources: Sources) -> Driver:
         confidential_compute=take(
             recording, CONFIDENTIAL, lambda value: flag(value["ccFeature"]), since=535
         ),
+        nvml_process=_process(recording),
     )
+
+
+def _process(recording: Recording) -> Any:
+    """Return Unread where NVML's reading process died or hung: only then is there a reading."""
+    answer = recording.get(NVML_PROCESS) if NVML_PROCESS in recording else True
+    return answer if is_unread(answer) else True
 
 
 def modules(recording: Recording, sources: Sources) -> Any:

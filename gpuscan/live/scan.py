@@ -48,6 +48,8 @@ def scan(
             for reading in supervisor.read(_second_samples(recording)):
                 recording.add(reading)
         _look_again(recording, supervisor)
+        for death in supervisor.deaths:
+            recording.add(death)
     finally:
         supervisor.close()
     recording.meta = recording.meta._replace(duration_s=round(time.time() - started_s, 3))

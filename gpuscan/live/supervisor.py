@@ -17,7 +17,7 @@ from gpuscan.live.process import Child
 from gpuscan.live.reader import Places
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
-from gpuscan.recording.keys import INIT, gpu_of
+from gpuscan.recording.keys import INIT, NVML_PROCESS, gpu_of
 
 # after so many children that did not answer, that reader is asked nothing more
 MOST_HANGS = {"nvml": 2, "host": 5}
@@ -49,7 +49,8 @@ class ReadSupervisor:
     """Reads keys through child processes until a deadline or a signal; every key gets a reading.
 
     *on_wait* is called with the key that takes long and the seconds so far, and with "" and 0 once
-    reading goes on.
+    reading goes on. *deaths* has a reading where the process that reads NVML died or hung, for the
+    first time: no check may need the call in which it did, and yet such a node is not healthy.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ReadSupervisor:
         self.ends_s = began_s + options.reading_s()
         self.stuck: dict[str, str] = {}  # GPUs that are asked nothing more, and why
         self.readings: list[Reading] = []
+        self.deaths: list[Reading] = []
         limits = options.limits
         places = Places(
             options.root,
@@ -106,6 +108,11 @@ class ReadSupervisor:
 
     def _add_unread(self, key: str, kind: str, text: str) -> None:
         self.readings.append(Reading(key, None, Unread(key, kind, text), time.time(), 0.0))
+
+    def _note_death(self, channel: ReaderChannel, kind: str, text: str) -> None:
+        if channel.kind == "nvml" and not self.deaths:
+            error = Unread(NVML_PROCESS, kind, text)
+            self.deaths.append(Reading(NVML_PROCESS, None, error, time.time(), 0.0))
 
     def _ask(self, channel: ReaderChannel, keys: Collection[str]) -> None:
         """Ask a reader for keys, except those of a stuck GPU; a new NVML child must initialise
@@ -208,6 +215,7 @@ class ReadSupervisor:
         silent_s = time.monotonic() - channel.since_s
         proven = silent_s >= self.options.limits.proof(culprit)
         channel.hangs.append(proven)
+        self._note_death(channel, "timed-out", f"{reason}: {culprit}")
         if proven:
             self._add_unread(culprit, "timed-out", reason)
         else:
@@ -235,9 +243,11 @@ class ReadSupervisor:
         waits, so nothing is stuck.
         """
         if not channel.asked:
+            self._note_death(channel, "garbled", f"{reason} after its last answer")
             self._drop_child(channel)
             return
         culprit, *rest = channel.asked
+        self._note_death(channel, "garbled", f"{reason} in {culprit}")
         self._add_unread(culprit, "garbled", f"{reason} in this call")
         self._drop_child(channel)
         channel.crashes += 1

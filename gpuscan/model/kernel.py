@@ -10,7 +10,8 @@ class Driver(NamedTuple):
     """The NVIDIA driver: whether NVML answers (*access*), and the versions of module and library.
 
     *flavour* is `open` or `proprietary`; *nvml_count* is how many GPUs NVML lists;
-    *confidential_compute* is that mode.
+    *confidential_compute* is that mode. *nvml_process* is True where the process that reads NVML
+    survived every call, Unread where it died or hung in one.
     """
 
     access: Fact[str]
@@ -21,6 +22,7 @@ class Driver(NamedTuple):
     cuda_version: Fact[str]
     nvml_count: Fact[int]
     confidential_compute: Fact[bool]
+    nvml_process: Fact[bool] = True
 
 
 class KernelLog(NamedTuple):

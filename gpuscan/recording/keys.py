@@ -60,6 +60,7 @@ def log(name: str) -> str:
 
 
 INIT = nvml("nvmlInit")
+NVML_PROCESS = "process:nvml"  # only where it died or hung: in which call, whoever reads its answer
 COUNT = nvml("nvmlDeviceGetCount")
 DRIVER_VERSION = nvml("nvmlSystemGetDriverVersion")
 CUDA_VERSION = nvml("nvmlSystemGetCudaDriverVersion")

@@ -1,6 +1,6 @@
 """What happened to a machine, in order: faults, boots, work tried, swaps, holds; for tickets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuscan.durations import format_utc
@@ -57,7 +57,7 @@ def _entry(at_s: float, kind: str, text: str, subject: str | None = None) -> dic
     return {"at": format_utc(at_s), "kind": kind, "text": text, "subject": subject}
 
 
-def find_holders(document: dict[str, Any]) -> list[dict[str, Any]] | None:
+def find_holders(document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the processes that hold the GPUs' device files now.
 
     None where the report is of another machine or another boot.

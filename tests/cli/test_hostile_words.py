@@ -18,7 +18,7 @@ from gpuscan.cli import app
 HOSTILE = "x\x1b]0;PWNED\x07\u202eevil\nFORGED: pass\x9b2J"
 CONTRACT = (0, 2, 3, 10, 20, 30, 31, 40, 41)
 # a scan of this machine is not what is tried here: each is given what it need not scan for
-INSTEAD = {
+INSTEAD: dict[tuple[str, ...], tuple[str, ...]] = {
     ("run",): ("--replay", "demo", "--no-history"),
     ("judge",): ("demo",),
     ("info",): ("--replay", "demo"),
