@@ -35,7 +35,8 @@ def printed_ids(report: Report) -> set[str]:
     ids |= {row["check"] for row in document["findings"]}
     ids |= {row["action"] for row in document["findings"]} | {document["summary"]["action"]}
     ids |= {row["explained_by"]["check"] for row in document["checks"] if "explained_by" in row}
-    entries = {incident.entry for incident in report.incidents}
+    # a number that no catalogue has is refused, with what gpuscan makes of such numbers
+    entries = {one.entry for one in report.incidents if one.listed}
     return ids | entries
 
 
