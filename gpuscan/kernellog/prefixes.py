@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from gpuscan.kernellog import stamps
@@ -246,12 +247,14 @@ def _is_split(rest: str) -> bool:
     >>> [_is_split(rest) for rest in ("n k:ernel: NVRM: x", "kernel:n vidia-nvswitch2: x", "b: x")]
     [True, True, False]
     """
-    words = rest[:LONGEST_PREFIX].split(" ")[:2]
-    return SPLIT_SWITCH.search(rest[:LONGEST_PREFIX]) is not None or any(
-        is_one_edit_away(word.rstrip(":"), name)
-        for word in words
-        if word.endswith(":")
-        for name in KERNELS
+    words = rest[:LONGEST_PREFIX].split(" ")[:3]
+    glued = any(word.startswith("kernel:") and word != "kernel:" for word in words[:2])
+    pairs = [f"{one} {two}" for one, two in pairwise(words)]
+    names = [word.removesuffix(":") for word in (*words[:2], *pairs) if word.endswith(":")]
+    return (
+        glued
+        or SPLIT_SWITCH.search(rest[:LONGEST_PREFIX]) is not None
+        or any(is_one_edit_away(name, kernel) for name in names for kernel in KERNELS)
     )
 
 
