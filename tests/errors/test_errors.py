@@ -66,6 +66,7 @@ ELSEWHERE = {
     ("state/place.py", "{}: damaged, and it"): "needs a read-only file system",
     ("state/place.py", "{}: others may write"): "needs a folder of all users: tests/state",
     ("state/archive.py", "{}: is not a regular"): "needs a pipe: tests/state",
+    ("state/archive.py", "{}: a report in it"): "needs a damaged archive: tests/state",
     ("state/history.py", "--check {}: no such"): "needs an archive: tests/state",
     ("state/kept.py", "{}: is not a folder"): "needs a scan: tests/state",
     ("swap/compare.py", "nothing to compare"): "needs a scan: tests/swap",
