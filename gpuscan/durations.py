@@ -6,6 +6,7 @@ import time
 from gpuscan.errors import UsageError
 
 _BARE_DATE = re.compile(r"(19|20)\d\d(\d{4})?")  # a year, or 20261128
+MOST_S = 1e11  # a time beyond it is none
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -51,6 +52,15 @@ def parse_moment(flag: str, text: str) -> float:
             " (30d)"
         ) from None
     return (at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp()
+
+
+def is_date(at_s: float) -> bool:
+    """Return whether a Unix time can be told as a date: damaged input may name any number.
+
+    >>> is_date(1_800_000_000.0), is_date(1e17), is_date(float("nan"))
+    (True, False, False)
+    """
+    return 0 <= at_s < MOST_S
 
 
 def format_moment(at_s: float) -> str:

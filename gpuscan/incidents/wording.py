@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpuscan.durations import is_date
 from gpuscan.incidents.groups import EventGroup
 from gpuscan.kernellog.event import Event
 from gpuscan.model import Gpu
@@ -114,11 +115,11 @@ def _moment(event: Event, clock: Clock) -> _Moment | None:
 
     A line without a zone has its host's local time.
     """
-    if event.wall_s is not None:
+    if event.wall_s is not None and is_date(event.wall_s):
         return _dated(event.wall_s, event.zone_s)
     if event.at_s is None:
         return None
-    if clock.booted_s:
+    if clock.booted_s and is_date(clock.booted_s + event.at_s):
         return _dated(clock.booted_s + event.at_s, clock.zone_s or 0.0)
     return _Moment("", f"{event.at_s:.0f}", "s after boot")
 

@@ -7,10 +7,10 @@ makes no sense is told and kept, and never costs the rest.
 
 import hashlib
 import json
-import math
 import os
 from typing import Any
 
+from gpuscan.durations import is_date
 from gpuscan.files import PUBLIC
 from gpuscan.state.place import Odd, StateError, read_file, replace
 
@@ -25,7 +25,6 @@ ACTIONS = {20: "investigate", 30: "reboot", 31: "power-cycle", 40: "inspect", 41
 CODES = {0: ("pass", "warn"), 3: ("incomplete",), 10: ("warn",)} | {
     code: (verdict,) for code, verdict in VERDICTS.items()
 }
-MOST_S = 1e11  # a time beyond it is none
 UNKNOWN: dict[str, Any] = {
     "at": 0.0,
     "verdict": "incomplete",
@@ -191,7 +190,7 @@ def is_reason(entry: Any) -> bool:
 def is_time(value: Any) -> bool:
     """Return whether a value is a Unix time that can be told as a date."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 <= value < MOST_S
+    return number and is_date(value)
 
 
 def _is_whole(value: Any) -> bool:

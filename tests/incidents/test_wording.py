@@ -35,6 +35,8 @@ def event(**facts: float | None) -> Event:
         ([event(wall_s=BOOTED_S, zone_s=7200.0)], Clock(), "at 2025-11-28 16:43:20 +02:00"),
         ([event(wall_s=BOOTED_S, at_s=3.0)], Clock(BOOTED_S), "at 2025-11-28 14:43:20"),
         ([event()], Clock(), "at an unknown time"),
+        ([event(at_s=1e16)], Clock(BOOTED_S), "at 10000000000000000 s after boot"),
+        ([event(wall_s=1e16)], Clock(BOOTED_S), "at an unknown time"),
         ([event(), event()], Clock(), "twice at unknown times"),
         ([event(at_s=1.0), event(at_s=1.2)], Clock(), "twice at 1 s after boot"),
         ([event(at_s=n) for n in range(3)], Clock(), "3 times from 0 to 2 s after boot"),

@@ -209,7 +209,7 @@ def main() -> int:
                 print(f"{done} runs, {sum(map(len, places.values()))} wrong", file=sys.stderr)
             try:
                 if given.processes:
-                    ended = call(words, os.environ)
+                    ended = call([word.replace("\0", "\\0") for word in words], os.environ)
                     code, out, err = ended.returncode, ended.stdout, ended.stderr
                 else:
                     code, out, err = in_process(words)
