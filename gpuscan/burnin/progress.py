@@ -16,7 +16,7 @@ from gpuscan.text import counted, printable
 REDRAW_S = 0.5
 LINE_S = 60.0
 UP, CLEAR_LINE, CLEAR_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
-RATE = re.compile(r"([\d.e+]+) (?:(\w+)_)?(tflops|gbps)\b")
+RATE = re.compile(r"(?<![\d.e+])([\d.e+]++) (?:(\w+)_)?(tflops|gbps)\b")
 UNITS = {"tflops": "TFLOP/s", "gbps": "GB/s"}
 NARROWEST = 20
 WIDEST = 1000  # lines are cut to the terminal, and never wrapped

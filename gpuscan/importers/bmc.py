@@ -15,8 +15,8 @@ from gpuscan.recording import Reading
 from gpuscan.recording.keys import BMC_EVENTS
 
 ROW = re.compile(
-    r"^\s*(?P<id>[0-9a-fA-F]+)\s*\|\s*(?P<date>[^|]*?)\s*\|\s*(?P<time>[^|]*?)\s*\|"
-    r"\s*(?P<sensor>[^|]*?)\s*\|\s*(?P<event>[^|]*?)\s*(?:\|\s*(?P<way>Asserted|Deasserted)?.*)?$"
+    r"^\s*+(?P<id>[0-9a-fA-F]++)\s*+\|(?P<date>[^|]*+)\|[^|]*+\|(?P<sensor>[^|]*+)"
+    r"\|(?P<event>[^|]*+)(?:\|\s*+(?P<way>Asserted|Deasserted)?.*)?$"
 )
 EMPTY = "SEL has no entries"
 RECENT = timedelta(days=30)
@@ -71,11 +71,13 @@ def readings(part: Part) -> list[Reading]:
 
 
 def _row(hit: re.Match[str]) -> SelRow:
-    return SelRow(hit["sensor"], hit["event"], hit["way"] == "Deasserted", _time(hit))
+    return SelRow(
+        hit["sensor"].strip(), hit["event"].strip(), hit["way"] == "Deasserted", _time(hit)
+    )
 
 
 def _time(hit: re.Match[str]) -> datetime | None:
-    day = STAMP.match(hit["date"])
+    day = STAMP.match(hit["date"].strip())
     if not day:
         return None
     year = int(day[3]) + (2000 if len(day[3]) == 2 else 0)

@@ -21,7 +21,7 @@ IMEX_START = re.compile(r"IMEX Log initializing|\bIMEX version \S+ is running")
 SM_LINE = re.compile(
     r"^\s*[A-Z][a-z]{2} +\d+ [\d:]{8} \d{6} \[\w+\] 0x(?P<level>[0-9a-fA-F]+) -> (?P<text>.*)$"
 )
-SM_START = re.compile(r"(?:OpenSM|NVLSM|NVLink Subnet Manager) \S*\d+\.\d+")
+SM_START = re.compile(r"(?:OpenSM|NVLSM|NVLink Subnet Manager) \S*\d\.\d")
 BAD = ("ERROR", "FATAL", "CRITICAL")
 
 

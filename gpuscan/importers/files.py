@@ -20,7 +20,7 @@ DEVICE = re.compile(
 # a copied tree may begin anywhere above /sys or /proc, or below /sys/class/infiniband
 IN_TREE = re.compile(r"(?:^|/)((?:sys|proc)/.+)$")
 IN_INFINIBAND = re.compile(
-    r"(?:^|/)([a-z]+\w*_\d+/(?:ports/\d+/.+|fw_ver|board_id|hca_type|node_guid))$"
+    r"(?:^|/)([a-z]\w*_\d+/(?:ports/\d+/.+|fw_ver|board_id|hca_type|node_guid))$"
 )
 
 

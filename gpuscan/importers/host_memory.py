@@ -12,7 +12,8 @@ from gpuscan.recording import Reading
 from gpuscan.recording.keys import HOST_ERRORS
 
 EDAC = re.compile(
-    r"^\s*(?P<part>mc\d+:.*?)\s*:? +(?P<count>\d+) (?P<word>Uncorrected|Corrected) Errors?\b"
+    r"^\s*+(?P<part>mc\d++:.*?)(?<!\s)(?:\s*+:)?\s++(?P<count>\d++) "
+    r"(?P<word>Uncorrected|Corrected) Errors?\b"
 )
 NO_EDAC = re.compile(r"edac-util: Error: (.*)")
 EDAC_CLEAN = "edac-util: No errors to report"
@@ -25,7 +26,7 @@ EVENT = re.compile(
     r"Deferred) error\(s\):? (?:.*? at )?(?P<part>.*?)(?: location:| label=|,|$)"
 )
 TABLE = re.compile(r"^\s*Label\s+CE\s+UE\s*$")
-TABLE_ROW = re.compile(r"^\s*(?P<part>\S.*?)\s+(?P<ce>\d+)\s+(?P<ue>\d+)\s*$")
+TABLE_ROW = re.compile(r"^\s*+(?P<part>\S.*?)(?<!\s)\s++(?P<ce>\d++)\s++(?P<ue>\d++)\s*$")
 SECTION = re.compile(r"^(?P<name>[A-Z][\w ]*?) (?:events|records|errors) summary:")
 COUNTED = re.compile(r"^\s+(?P<count>\d+) (?P<what>\S.*)$")
 CLEAN = re.compile(r"^No (?P<what>[\w ()]*?)(?:errors|records|events)\.")
@@ -103,7 +104,7 @@ EDAC_UTIL = Importer(
     reads="edac-util",
     readings=edac_readings,
     commands=r"\bedac-util\b",
-    begins=begins_with(r"^\s*mc\d+: .*\d+ (?:Uncorrected|Corrected) Errors|^edac-util: "),
+    begins=begins_with(r"^\s*mc\d+: .*\d (?:Uncorrected|Corrected) Errors|^edac-util: "),
 )
 RAS_MC_CTL = Importer(
     name="ras-mc-ctl",

@@ -15,7 +15,7 @@ COUNTERS = re.compile(r"^# Port (?:extended )?counters: Lid (?P<lid>\d+) port (?
 COUNTER = re.compile(r"^(?P<name>[A-Z]\w+):\.*(?P<value>\d+)\s*$")
 CHANNEL_ADAPTER = re.compile(r"(?:-C|--Ca) +(\S+)")
 FILES = {"SymbolErrorCounter": "symbol_error", "LinkDownedCounter": "link_downed"}
-ERRORS_OF = re.compile(r"^Errors for (?P<node>.*?)\s*$")
+ERRORS_OF = re.compile(r"^Errors for (?P<node>.*\S|)\s*$")
 ERROR_PORT = re.compile(r"^\s*GUID (?P<guid>0x\w+) port (?P<port>\w+): ?(?P<counts>\[.*)$")
 COUNT = re.compile(r"\[(?P<name>\w+) == (?P<value>\d+)")
 CHECKED = re.compile(r"^## Summary: .*nodes checked")

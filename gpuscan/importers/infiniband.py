@@ -43,7 +43,7 @@ HCA = re.compile(
     r"|hca_id:\s*(?P<devinfo>\S+))"
 )
 PORT = re.compile(r"^\s*(?:Port (\d+):|port:\s*(\d+))\s*$")
-PAIR = re.compile(r"^\s*([A-Za-z_][\w. ]*?):\s*(.*?)\s*$")
+PAIR = re.compile(r"^\s*([A-Za-z_][\w. ]*?):\s*+(.*\S|)\s*$")
 HCA_FILES = {  # the names of each value in the tools' output
     "fw_ver": ("firmware version", "fw ver"),
     "hca_type": ("ca type",),
@@ -150,7 +150,7 @@ def _format_rate(values: Values) -> str:
     if rate:
         return rate if "Gb/sec" in rate else f"{rate} Gb/sec"
     width = values.get("active width", "")
-    speed = re.search(r"([\d.]+) Gbps", values.get("active speed", ""))
+    speed = re.search(r"(?<![\d.])([\d.]++) Gbps", values.get("active speed", ""))
     lanes = re.match(r"(\d+)X", width)
     if not lanes or not speed:
         return ""

@@ -9,8 +9,8 @@ from gpuscan.importers.said import Line, reading
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import LINK_QUALITY, directory, file
 
-PAIR = re.compile(r"^\s*(?P<name>[A-Z][\w /().\[\]-]*?) *: (?P<value>.*?)\s*$")
-BANNER = re.compile(r"^=+ *(\S+).*=+\s*$")
+PAIR = re.compile(r"^\s*+(?P<name>[A-Z][\w /().\[\]-]*?)(?<! ) *+: (?P<value>.*\S|)\s*$")
+BANNER = re.compile(r"^=++ *+([^\s=]++).*=\s*$")
 ASKED = re.compile(r"-d +(\S+)")
 LANE_GBPS = {"SDR": 2.5, "QDR": 10, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 BERS = {

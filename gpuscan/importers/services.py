@@ -7,7 +7,9 @@ from gpuscan.importers.part import Importer, Part, answer, begins_with
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import service
 
-UNIT = re.compile(r"^\s*(?:[^\w\s]|x|\*)?\s*(?P<unit>[\w@.\\-]+?)\.service(?: - (?P<text>.*))?\s*$")
+UNIT = re.compile(
+    r"^\s*+(?:(?:[^\w\s]|x)\s*+)?(?P<unit>[\w@.\\-]+?)\.service(?: - (?P<text>.*)|\s*)$"
+)
 LOADED = re.compile(
     r"^\s*Loaded: (?P<loaded>\S+)(?: \((?P<where>[^;)]*)(?:; (?P<enabled>[\w-]+))?)?"
 )

@@ -94,7 +94,8 @@ def parse_header(line: str) -> list[str]:
     >>> parse_header("index, power.draw [W]")
     ['index', 'power.draw']
     """
-    return [re.sub(r"\s*\[.*?\]\s*$", "", cell).strip() for cell in line.split(",")]
+    cells = map(str.strip, line.split(","))
+    return [one.partition("[")[0].strip() if one.endswith("]") else one for one in cells]
 
 
 def readings(part: Part) -> list[Reading]:

@@ -8,8 +8,8 @@ from gpuscan.importers.part import Importer, Part, answer, begins_with, by_index
 from gpuscan.recording import Reading
 from gpuscan.recording.keys import COUNT, IMPORTED_GPUS, INIT, UNREAD_LINES, command, field
 
-GPU = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]+)\))?\s*$")
-LINK = re.compile(r"^\s*Link (\d+): (.*?)\s*$")
+GPU = re.compile(r"^\s*GPU (\d+): (.*?)(?: \(UUID: (GPU-[0-9a-fA-F-]++)\))?(?:(?<!\s)\s++)?$")
+LINK = re.compile(r"^\s*Link (\d+): (.*\S|)\s*$")
 ERRORS = re.compile(r"(Replay|Recovery|CRC) Errors: (\d+)")
 RATE = re.compile(r"(\d+(?:\.\d+)?) GB/s")
 DEAD = "all links are inActive"

@@ -30,8 +30,8 @@ from gpuscan.recording.keys import (
 )
 
 GPU = re.compile(rf"^\s*GPU ({ADDRESS})\s*$")
-LEAF = re.compile(r"^(\s*)(\S.*?)\s+: ?(.*)$")
-HEAD = re.compile(r"^(\s*)(\S.*?)\s*$")
+LEAF = re.compile(r"^(\s*+)(\S.*?)(?<!\s)\s++: ?(.*)")
+HEAD = re.compile(r"^(\s*+)(\S(?:.*\S)?)\s*$")
 # by the end of a value's path: drivers have moved headings, and a fragment may begin below one
 FACTS = {
     "Product Name": "name", "GPU UUID": "uuid", "Serial Number": "serial", "Minor Number": "minor", "Module Id": "module",

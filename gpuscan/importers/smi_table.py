@@ -18,13 +18,14 @@ from gpuscan.recording.keys import (
 VERSION = re.compile(r"(?:Driver|KMD) Version: *([\d.]+)")
 CUDA = re.compile(r"CUDA (?:UMD )?Version: *(\d+\.\d+)")
 FIRST = re.compile(
-    r"^\| +(?P<index>\d+) +(?P<name>\S.*?) +(?P<persistence>On|Off|N/A|Unknown Error) +\| +"
-    rf"(?P<address>{ADDRESS}) +\S+ *\| +(?P<v_unc>\S.*?) *\|"
+    r"^\| +(?P<index>\d+) +(?P<name>\S.*?)(?<! ) ++(?P<persistence>On|Off|N/A|Unknown Error) +\| +"
+    rf"(?P<address>{ADDRESS}) ++[^\s|]++ *+\| ++(?P<v_unc>\S.*?)(?<! ) *+\|"
 )
 SECOND = re.compile(
-    r"^\| *(?P<fan>\S+) +(?P<core_c>\d+C|N/A|ERR!) +(?P<pstate>P\d+|N/A|ERR!) +"
+    r"^\| *+(?P<fan>\S++) ++(?P<core_c>\d+C|N/A|ERR!) +(?P<pstate>P\d+|N/A|ERR!) +"
     r"(?P<power>[\d.]+W|N/A|ERR!|Unknown Error) */ *(?P<power_limit>[\d.]+W|N/A|ERR!) *"
-    r"\| *(?P<used>\S+) */ *(?P<memory>\S+) *\| *(?P<busy>\S+) +(?P<compute_mode>\S.*?) *\|"
+    r"\| *+(?P<used>[^\s/]++) *+/ *+(?P<memory>[^\s|]++) *+\| *+(?P<busy>[^\s|]++) ++"
+    r"(?P<compute_mode>\S.*?)(?<! ) *+\|"
 )
 UNCOUNTED = ("Off", "On")  # in place of a count where ECC is off, or MIG on (R535)
 PROGRAM = re.compile(r"^\| +(\d+) +(?:\S+ +\S+ +)?(\d+) +([CGM+]+) +\S")

@@ -9,7 +9,9 @@ from gpuscan.importers.registry import BY_NAME, IMPORTERS
 
 RULE = re.compile(r"^_{20,}\s*$", re.MULTILINE)
 BUG_REPORT = "Start of NVIDIA bug report log file"
-HEADER = re.compile(r"^\s*(?:#+|\$|==+>?|\S+@\S+[#$]) ?(?P<command>.*?)(?: ?<?==+)?\s*$")
+HEADER = re.compile(  # of a line without blanks around it
+    r"(?:#++|\$|==++>?|[^\s@]++@\S+[#$]) ?(?P<command>.*?)(?: ?<?(?<!=)==++)?$"
+)
 COMMAND = re.compile("|".join(importer.commands for importer in IMPORTERS if importer.commands))
 ROOTS = {importer.root: importer.name for importer in IMPORTERS if importer.root}
 ROOT = "|".join(ROOTS)
@@ -70,7 +72,7 @@ def _split_lines(name: str, text: str, command: str) -> Iterator[Part]:
     kind, lines = _kind_of_command(command), list[str]()
     opened: set[str] = set()
     for line in text.splitlines():
-        header = HEADER.match(line)
+        header = HEADER.match(line.strip())
         if header and _is_claimed(line):
             header = None
         if header and COMMAND.search(header["command"]):

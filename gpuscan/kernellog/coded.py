@@ -24,8 +24,12 @@ TAGGED = re.compile(r"[\w.)-]\[\d+\]: .*S?Xid ?\(")  # said by a program that gi
 RUNTIMES = ("container", UNKNOWN)  # CRI, and JSON such as docker's
 # A program's tag, or an opening quote: none stands within a word, and one that begins the line may
 # be of a list of JSON strings.
-SAID = re.compile(r"[\w.)-]\[\d+\]: |\S.*(?<![^\s=(\[{:,\\])(?P<quote>[\"'`\\\u201c\u2018])")
-BYTES = re.compile(r"\d+, ?\d+, ?\d+, ?\d+")  # a message that journald wrote as bytes
+OF_PROGRAM = r"[\w.)-]\[\d+\]: "
+SAID = re.compile(
+    rf"^[^\S\n]*+(?:{OF_PROGRAM}|\S.*(?<![^\s=(\[{{:,\\])(?P<quote>[\"'`\\\u201c\u2018]))|{OF_PROGRAM}",
+    re.MULTILINE,
+)
+BYTES = re.compile(r"(?<!\d)\d++, ?\d++, ?\d++, ?\d")  # a message that journald wrote as bytes
 
 
 def names_code(record: Record) -> bool:

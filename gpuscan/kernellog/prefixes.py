@@ -60,10 +60,10 @@ VMKERNEL = re.compile(  # ESXi: `In(182) vmkernel: cpu12:2098765)NVRM: …`
     r"(?:\w+\(\d+\) )?(?:vmk\w+: )?cpu\d+:\d+(?: opID=\w+)?\)(?:(?:WARNING|ALERT): )?"
 )
 CPU = re.compile(r"[cpu]{2,4}\d+")
-SPLIT_SWITCH = re.compile(r"\bn? ?vidia-nvswitch\d*: |\bnvidia-nvs?w?i?t?c?h? \w*\d*: ")
+SPLIT_SWITCH = re.compile(r"\bn? ?vidia-nvswitch\d*: |\bnvidia-nvs?w?i?t?c?h? \w*: ")
 LONGEST_PREFIX = 80  # of a host and a program
 # ESXi's prefix, not understood
-GLUED = re.compile(r"\S*\d\S*(?:NVRM|nvidia-nvswitch)|.{0,60}\d\)(?:NVRM|nvidia-nvswitch)")
+GLUED = re.compile(r"[^\s\d]*+\d\S*?(?:NVRM|nvidia-nvswitch)|.{0,60}\d\)(?:NVRM|nvidia-nvswitch)")
 KERNEL_ITSELF = re.compile(r"(?:(\S*[^\s:\]]) )?(?=NVRM: |nvidia-nvswitch\d*: )")
 RFC5424 = re.compile(r"(\S+) (\S+) (?:\d+|-) \S+ (?:-|\[.*?\]) ?")
 OF_PROGRAM = re.compile(

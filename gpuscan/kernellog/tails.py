@@ -55,13 +55,13 @@ FLAGS = {
     "d_rst": re.compile(r"D-RST: ?(Yes|No)", re.IGNORECASE),
 }
 RECOVERY = re.compile(
-    r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.*?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b"
+    r"(?:from 0x(?P<from>[0-9a-fA-F]{1,8})\b.{0,100}?)?\bto 0x(?P<to>[0-9a-fA-F]{1,8})\b"
     r"(?: \((?P<word>[^)]*)\))?",
     re.IGNORECASE,
 )
 NVLINK5 = re.compile(
-    r"(?P<unit>[A-Z][A-Z0-9_]+(?: Degraded)?)\s+(?P<severity>[A-Z][a-z]+(?:[- ][a-z]+)?)\s+"
-    r"XC(?P<xc>\d)\s+i(?P<instance>\d+)\s+Link"
+    r"(?<![A-Z0-9_])[0-9_]*+(?P<unit>[A-Z][A-Z0-9_]++(?: Degraded)?)\s++"
+    r"(?P<severity>[A-Z][a-z]++(?:[- ][a-z]++)?)\s++XC(?P<xc>\d)\s+i(?P<instance>\d+)\s+Link"
 )
 SWITCH = re.compile(
     r"(?P<severity>Fatal|Non-fatal|Correctable),? ?(?:Link (?P<link>\d{1,3})\b ?)?(?P<what>.*)"

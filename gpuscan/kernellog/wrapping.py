@@ -61,7 +61,7 @@ SHAPES: tuple[Shape, ...] = (
 )
 NUMBER = re.compile(r" *(\d+)(?: +\u2502 |[\t :-])")  # cat -n, less -N, grep -n, bat
 STRING = re.compile(r'\s*("(?:[^"\\]|\\.)*"),?\s*$')
-OBJECT = re.compile(r"\s*(\{.*\})\s*,?\s*$")
+OBJECT = re.compile(r"\s*+(\{.*\})\s*+(?:,\s*+)?$")
 EXPORTED = re.compile(r"([A-Z_][A-Z0-9_]*)=(.*)$", re.DOTALL)  # journalctl -o export
 LINE_KEYS = ("MESSAGE", "log", "message", "@message", "msg", "textPayload", "line")
 OUTPUT_KEYS = ("stdout_lines", "stdout", "output")

@@ -23,11 +23,14 @@ from gpuscan.model.burnin import BurnTest, Ending
 
 WORD = r"(?P<word>Pass|Fail|Warn|Skip|Error|Not Run)"
 ROW = re.compile(r"^\s*\|(?P<left> [^|]*)\|(?P<right> [^|]*)\|?\s*$")
-SECTION = re.compile(r"^\s*[|+]-{3,} +(?P<name>\w[\w ]*?) +-{3,}\+")
+SECTION = re.compile(r"^\s*[|+]-{3,} +(?P<name>\w[\w ]*?)(?<! ) ++-{3,}+\+")
 FOOT = re.compile(r"^\s*\+-+\+-+\+\s*$")
 STATUS = re.compile(rf"^{WORD}(?: - (?:(?P<all>All)|GPUs?: ?(?P<gpus>[\d, ]+)))?$")
-ENTITY = re.compile(rf"^(?P<group>[A-Za-z]\w*?) ?(?P<id>\d+): {WORD}$")
-MESSAGE = re.compile(r"^(?P<grade>Warning|Error|Info)(?:: ?(?P<group>[A-Za-z]\w*?) ?(?P<id>\d+))?$")
+ENTITY = re.compile(rf"^(?P<group>[A-Za-z]\w*?)(?: |(?<!\d))(?P<id>\d++): {WORD}$")
+MESSAGE = re.compile(
+    r"^(?P<grade>Warning|Error|Info)"
+    r"(?:: ?(?P<group>[A-Za-z]\w*?)(?: |(?<!\d))(?P<id>\d++))?$"
+)
 OF_GPU = re.compile(r"GPU ?(\d+)")
 TABLE = re.compile(r"^\s*\| Diagnostic +\| Result +\||^\s*[|+]-----  \w+  -+\+-+[|+]", re.MULTILINE)
 CHUNK = slice(1, 46)  # of a cell: a message is cut after 45 characters, also inside a word

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 RUNNING = re.compile(r"^Running (?P<name>\w+?)\.\s*$")
-HEADING = re.compile(r"^(?P<text>.*\b(?:bandwidth|latency)\b.*\((?:GB/s|ns)\).*)$")
+HEADING = re.compile(r"^(?P<text>(?>.*?\b(?:bandwidth|latency)\b)(?>.*\((?:GB/s|ns)\)).*)$")
 COLUMNS = re.compile(r"^\s+0(?:\s+\d+)*\s*$")
 CELL = r"(?:N/A|\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 ROW = re.compile(rf"^\s*\d+((?:\s+{CELL})+)\s*$")
