@@ -33,7 +33,7 @@ ONLY_MATCHED = [  # though the module hands them on
 ]
 DEEP = 5
 SIZES = (16, 24, 64, 256, 2048)  # characters: what a very bad pattern costs the test is bounded
-FLOOR_S = 0.01  # of processor time: five microseconds a character, fifty times what one should need
+FLOOR_S = 0.02  # of processor time: ten microseconds a character, a hundred times what one needs
 MOST_GROWTH = 3.0  # of the time, where the text doubles: linear is 2, quadratic is 4
 
 

@@ -8,7 +8,7 @@ from gpuscan.cli.options import Options
 from gpuscan.cli.pipeline import PASSIVE, Judgement, Source
 from gpuscan.engine import judging
 from gpuscan.engine.report import Report
-from gpuscan.errors import GpuscanError, RecordingError
+from gpuscan.errors import GpuscanError, RecordingError, complain
 from gpuscan.importers.load import open_inputs, open_recording
 from gpuscan.importers.part import Input
 from gpuscan.live.deadline import bounded
@@ -60,6 +60,8 @@ def input_file(file: str) -> list[Source]:
 
 def _input(one: Input) -> Source:
     def judge(plan: judging.Plan, options: Options) -> Judgement:
+        if one.note:
+            complain(f"gpuscan: {one.note}")
         return _judge_input(one.load(), one.name, plan, options)
 
     return judge

@@ -25,8 +25,8 @@ def open_inputs(file: str) -> list[Input]:
 
     whole = "stdin" if file == "-" else file
     return [
-        Input(os.path.join(file, name) if name and os.path.isdir(file) else told, load)
-        for name, load in find_inputs(file)
+        Input(os.path.join(file, name) if name and os.path.isdir(file) else told, load, note)
+        for name, load, note in find_inputs(file)
         for told in [f"{whole}: {name}" if name else whole]
     ]
 

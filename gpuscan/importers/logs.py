@@ -21,7 +21,7 @@ STAMPED = re.compile(  # a line of a log, whatever its message
     r"^\[ *\d+\.\d{6}\]|^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]|^<\d+>"
     r"|^\d+,\d+,\d+,[-\w,=]*;|^(?:kern|user|daemon) *: *\w+ *: |^kern: +\w+: \["
     r"|^[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ \S+?(?:\[\d+\])?: "
-    r"|^\d{4}-\d\d-\d\dT[\d:.,+-]+\S* \S+ \S+?(?:\[\d+\])?: |^-- (?:Boot|Logs begin|Journal begins)"
+    r"|^\d{4}-\d\d-\d\dT[\d:.,+-]\S* \S+ \S+?(?:\[\d+\])?: |^-- (?:Boot|Logs begin|Journal begins)"
     r"|\"_TRANSPORT\"|\"MESSAGE\" ?:"
 )
 OF_FABRIC_MANAGER = (

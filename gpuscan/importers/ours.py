@@ -18,6 +18,7 @@ TEXT = re.compile(
     rb"gpuscan \d+\.\d+\S*  \S|# Ticket: |<testsuites? name=\"gpuscan|SQLite format 3\0"
 )
 MANIFEST = "MANIFEST.json"
+BUG_REPORT = "nvidia-bug-report.log"
 
 
 def is_recording(data: bytes) -> bool:
@@ -38,12 +39,24 @@ def foreign(files: Iterable[File]) -> list[File]:
     whose recording lies there.
     """
     files = list(files)
-    listed = {name for file in files for name in _listed(file)}
+    listed = _all_listed(files)
     return [
         file
         for file in files
         if not is_recording(file.data) and not is_output(file.data) and file.name not in listed
     ]
+
+
+def bug_reports(files: Iterable[File]) -> list[str]:
+    """Return the names of NVIDIA's bug reports that `foreign` leaves to their run's recording."""
+    files = list(files)
+    listed = _all_listed(files)
+    named = [file.name for file in files if file.name in listed]
+    return [name for name in named if posixpath.basename(name).startswith(BUG_REPORT)]
+
+
+def _all_listed(files: Iterable[File]) -> set[str]:
+    return {name for file in files for name in _listed(file)}
 
 
 def _listed(file: File) -> list[str]:

@@ -28,11 +28,12 @@ class Part(NamedTuple):
 
 class Input(NamedTuple):
     """One node to judge: what it is called ("" in find_inputs: the whole input), and how to load
-    it.
+    it; *note* is what people should know of what lies beside it.
     """
 
     name: str
     load: Callable[[], Recording]
+    note: str = ""
 
 
 def _never(line: str, kind: str) -> bool:

@@ -120,7 +120,17 @@ def find_inputs(path: str) -> list[Input]:
         made = [Input(group.name, partial(_record, group.files, single)) for group in groups]
     kept = [Input(file.name, partial(_restore, path, file)) for file in recordings]
     both = [*kept, *made]
+    if left := ours.bug_reports(contents):
+        both[0] = both[0]._replace(note=_not_judged(path, left))
     return [both[0]._replace(name="")] if len(both) == 1 else both
+
+
+def _not_judged(path: str, reports: Sequence[str]) -> str:
+    more = f" and {len(reports) - 1} more" if len(reports) > 1 else ""
+    return (
+        f"{path}: {reports[0]}{more} was not judged, only the recording of the same run: "
+        "judge it by itself"
+    )
 
 
 def _restore(path: str, file: unpacking.File) -> Recording:

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import random
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,22 @@ def test_an_evidence_folder_comes_back_with_the_exit_code_of_the_run(
     with tarfile.open(packed, "w:gz") as archive:
         archive.add(kept, "evidence")
     assert call("judge", str(packed), "-q").code == 41
+
+
+def test_a_bug_report_in_an_evidence_folder_is_named_as_not_judged(
+    call: Call, kept: Path, tmp_path: Path
+) -> None:
+    assert call("judge", str(kept), "-q").err == ""
+    folder, name = tmp_path / "evidence", "nvidia-bug-report.log.gz"
+    shutil.copytree(kept, folder)
+    (folder / name).write_bytes(gzip.compress(WHOLE.encode()))
+    manifest = json.loads((folder / "MANIFEST.json").read_text())
+    manifest["files"].append({"name": name})
+    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+    ended = call("judge", str(folder), "-q")
+    assert (ended.code, ended.err.count("\n")) == (41, 1)
+    assert f"{name} was not judged, only the recording of the same run" in ended.err
+    assert call("judge", str(folder / name), "-q").code == 30
 
 
 @pytest.mark.parametrize("name", ["report.json", "report.txt", "ticket.md", "MANIFEST.json"])

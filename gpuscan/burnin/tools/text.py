@@ -204,7 +204,7 @@ def _column(shown: list[str], index: int, pattern: str) -> list[tuple[int, str]]
     """
     cells = [
         parts[index].strip()
-        for parts in (re.split(r"\s*- ", line) for line in shown)
+        for parts in (re.split(r"(?<!\s)\s*+- ", line) for line in shown)
         if index < len(parts)
     ]
     return [(int(hit[1]), hit[2]) for hit in (re.match(pattern, cell) for cell in cells) if hit]
