@@ -1,5 +1,6 @@
 """The entry point: a command that scans starts its scan before anything heavy is imported."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -10,6 +11,14 @@ from gpuscan.cli.flags import starts_a_scan
 
 def main() -> None:
     """Run gpuscan."""
+    try:
+        _run()
+    except MemoryError:  # so little is left that it cannot even be reported as an error is
+        os.write(2, b"gpuscan: cannot go on: Cannot allocate memory\n")
+        os._exit(2)
+
+
+def _run() -> None:
     _keep_standard_streams()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the program, without a traceback
@@ -18,8 +27,9 @@ def main() -> None:
     if arguments == ["--version"]:
         from gpuscan import __version__
 
-        print(f"gpuscan {__version__}")
-        return
+        with contextlib.suppress(OSError):  # the command line below says why it failed
+            print(f"gpuscan {__version__}", flush=True)
+            return
     if arguments[:1] == ["status"]:
         _answer_at_once(arguments[1:])
     scanner = None

@@ -1,11 +1,14 @@
 """The errors that end a command without a verdict, caught only in gpuscan/cli: exit code 2."""
 
+import errno
 import os
 import sys
 
 from gpuscan.text import harmless, printable, text_bytes, wrapped
 
 MOST_LETTERS = 60  # of a word that is compared with others
+WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+LIMITS = {*WRITING, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class GpuscanError(Exception):
@@ -50,6 +53,18 @@ def complain(text: str) -> None:
 def mute(number: int = 1) -> None:
     """Send a standard stream to /dev/null, so that the flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+
+
+def used_up(error: BaseException) -> str:
+    """Return what this machine, or a limit set on us, has no more of; "" for any other error."""
+    unmapped = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    if isinstance(error, MemoryError) or unmapped:
+        return os.strerror(errno.ENOMEM)
+    if not isinstance(error, OSError) or error.errno not in LIMITS:
+        return ""
+    unnamed = "standard output" if error.errno in WRITING else ""
+    place = printable(str(error.filename or unnamed))
+    return f"{place}: {error.strerror}" if place else str(error.strerror)
 
 
 def near_misses(word: str, known: "list[str]", what: str, listed_by: str = "") -> str:

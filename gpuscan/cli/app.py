@@ -11,7 +11,7 @@ import typer
 
 from gpuscan.cli.command import GROUP, CommandGroup
 from gpuscan.cli.grouping import MORE, START
-from gpuscan.errors import GpuscanError, complain, mute
+from gpuscan.errors import GpuscanError, complain, mute, used_up
 
 if TYPE_CHECKING:
     from gpuscan.live.scanner import Scanner
@@ -136,6 +136,11 @@ def _report_error(error: Exception) -> int:
         show(told)
         complain(told.getvalue().rstrip("\n"))
         return _end_without_verdict(str(getattr(error, "message", "")), _error_codes()[0])
+    short = used_up(error)
+    if short:
+        error.__traceback__ = None  # lets go of all that the work had in memory
+        complain(f"gpuscan: cannot go on: {short}")
+        return _end_without_verdict(short, _error_codes()[0])
     import traceback
 
     complain("".join(traceback.format_exception(error)))

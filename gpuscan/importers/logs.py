@@ -48,7 +48,8 @@ def readings(part: Part) -> list[Reading]:
     No line of it can be later than the file, if that still exists. A journal of services alone is
     no kernel log.
     """
-    lines = part.text.encode("utf-8", "surrogateescape").split(b"\n")
+    data = part.text.encode("utf-8", "surrogateescape")
+    lines = data.removesuffix(b"\n").split(b"\n")
     until_s = os.stat(part.origin).st_mtime if os.path.isfile(part.origin) else None
     selected = select_lines(enumerate(lines, 1), until_s=until_s)
     hosts = wrapping.hosts_apart(selected.hosts)

@@ -171,8 +171,22 @@ def _serve(request: Request, pipe: int, mask: Collection[int]) -> None:
         code = 0
     finally:
         if code:
-            sys.excepthook(*sys.exc_info())
+            _report_death()
         os._exit(code)
+
+
+def _report_death() -> None:
+    """Say in a line that this machine has no more of something; show the rest as our own fault."""
+    from gpuscan.errors import complain, used_up
+
+    kind, error, trace = sys.exc_info()
+    if kind is None or error is None:
+        return
+    short = used_up(error)
+    if short:
+        complain(f"gpuscan: the scan's process: {short}")
+    else:
+        sys.excepthook(kind, error, trace)
 
 
 def _show_waiting(key: str, seconds: float) -> None:

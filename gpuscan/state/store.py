@@ -10,6 +10,7 @@ from gpuscan.engine import hold
 from gpuscan.engine.case import rename_held
 from gpuscan.engine.lifting import Proof, proves_health
 from gpuscan.engine.report import Report
+from gpuscan.errors import used_up
 from gpuscan.model import Held, Node
 from gpuscan.model.outcome import Action
 from gpuscan.profile import Profile
@@ -238,7 +239,7 @@ class Store:
         except StateError as error:
             self.troubles.append(f"{error}: not stored there")
         except Exception as error:  # noqa: BLE001 - no state may cost a verdict
-            self.troubles.append(f"{self.folder}: {type(error).__name__}: {error}: not stored")
+            self.troubles.append(f"{self.folder}: {used_up(error) or repr(error)}: not stored")
         else:
             return True
         return False

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 from program import NONE, SCRIPT, TREE, Call, Changes, Ended, environment, program, start
+from wide import widened
 
 from gpuscan.files import bundled
 from gpuscan.importers.load import open_recording
-from gpuscan.recording import Reading, Recording, patch, save
+from gpuscan.recording import Recording, patch, save
 from gpuscan.text import IN_ASCII
 
 pytestmark = pytest.mark.system
@@ -392,52 +393,6 @@ def test_narrow_and_coloured_into_a_pipe() -> None:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", done.out)
     assert (done.code, done.err, plain == done.out) == (41, "", False)
     assert "".join(plain.split()) == "".join(usual(*DEMO).out.split())
-
-
-ADDRESS = "0000:00:06.0"
-OTHERS = re.compile(r"0000:00:0[789]\.0")
-
-
-def widened(number: int) -> Recording:
-    """The demo's node with *number* GPUs, all copies of its first, each with a name of its own."""
-    demo = open_recording("demo")
-    rest = [reading for reading in demo if not OTHERS.search(reading.key)]
-    places = [f"0000:{0x20 + n:02x}:00.0" for n in range(number)]
-    lists = {
-        "dir:/sys/bus/pci/devices": places,
-        "dir:/dev": ["kmsg", "nvidiactl", "nvidia-uvm", *(f"nvidia{n}" for n in range(number))],
-        "nvml:nvmlDeviceGetCount()": number,
-        "kmsg:/dev/kmsg": [line for line in demo.get("kmsg:/dev/kmsg") if "0000:00:0" not in line],
-    }
-    mine = [reading for reading in rest if ADDRESS in reading.key]
-    common = [
-        reading._replace(value=lists.get(reading.key, reading.value))
-        for reading in rest
-        if ADDRESS not in reading.key
-    ]
-    return Recording(
-        demo.meta,
-        demo.scope,
-        [*common, *(_moved(one, n, place) for n, place in enumerate(places) for one in mine)],
-    )
-
-
-def _moved(reading: Reading, number: int, place: str) -> Reading:
-    own = {
-        "nvml:nvmlDeviceGetIndex(": number,
-        "nvml:nvmlDeviceGetMinorNumber(": number,
-        "nvml:nvmlDeviceGetModuleId(": number + 1,
-        "nvml:nvmlDeviceGetUUID(": f"GPU-{number:08x}-0000-4000-8000-000000000000",
-        "nvml:nvmlDeviceGetSerial(": f"165400000{number:04}",
-    }
-    value = next(
-        (mine for call, mine in own.items() if reading.key.startswith(call)), reading.value
-    )
-    if isinstance(value, str):
-        value = value.replace(ADDRESS, place).replace(
-            "Device Minor: \t 0", f"Device Minor: \t {number}"
-        )
-    return reading._replace(key=reading.key.replace(ADDRESS, place), value=value)
 
 
 @pytest.mark.parametrize("number", range(1, 17))

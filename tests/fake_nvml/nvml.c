@@ -37,7 +37,7 @@ enum {
     UNKNOWN = 999,
 };
 
-enum { MAX_DEVICES = 64, MAX_RESULTS = 4, KEY_SIZE = 256, ARGS_SIZE = 96, ADDRESS_SIZE = 24 };
+enum { MAX_DEVICES = 256, MAX_RESULTS = 4, KEY_SIZE = 256, ARGS_SIZE = 96, ADDRESS_SIZE = 24 };
 
 struct result {
     size_t size;
