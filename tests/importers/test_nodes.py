@@ -215,3 +215,11 @@ def test_earlier_boots_that_hold_faults_are_told(call: Call, tmp_path: Path) -> 
     file = tmp_path / "kern.log"
     file.write_text(WHOLE + BOOT + "[    1.000000] usb 1-1: x\n")
     assert "--boot all" in call("log", str(file)).out
+
+
+def test_a_small_file_that_unpacks_to_millions_of_lines_is_refused(
+    call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "bomb.log.gz").write_bytes(gzip.compress(b"a\n" * 2_500_001, mtime=0))
+    ended = call("judge", str(tmp_path / "bomb.log.gz"), "-q")
+    assert (ended.code, "more than 2500000 lines" in ended.err) == (2, True)
