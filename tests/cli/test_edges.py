@@ -37,7 +37,7 @@ MIB = 1 << 20
 ENDS = {0, 2, 3, 20, 30, 31, 40, 41, -signal.SIGKILL, -signal.SIGXCPU}
 LIMITS = (
     *("nofile=5", "nofile=8", "nofile=12", "fsize=65536", "cpu=0:1"),
-    *(f"as={mib * MIB}" for mib in (32, 40)),
+    f"as={64 * MIB}",  # with less, Python itself fails while it imports, in ways of its own
 )
 RUN = ("run", "-q", "--profile", "h100-8x", "--state-dir", "STATE")
 STATUS = ("status", "--state-dir", "STATE")
