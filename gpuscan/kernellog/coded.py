@@ -6,6 +6,7 @@ drivers add fields. It hides a fault, so that no verdict without it is a pass.
 
 import re
 from collections.abc import Iterable, Iterator
+from string import ascii_letters
 
 from gpuscan.kernellog import prefixes
 from gpuscan.kernellog.events import parse_events
@@ -29,6 +30,8 @@ SAID = re.compile(
     rf"^[^\S\n]*+(?:{OF_PROGRAM}|\S.*(?<![^\s=(\[{{:,\\])(?P<quote>[\"'`\\\u201c\u2018]))|{OF_PROGRAM}",
     re.MULTILINE,
 )
+# what a damaged stamp leaves of the kernel's own prefix: a word of it, the host, "kernel"
+OF_STAMP = re.compile(r"\s*[A-Z]{1,4} [\w.-]+ kernel: (?:NVRM|nvidia)")
 BYTES = re.compile(r"(?<!\d)\d++, ?\d++, ?\d++, ?\d")  # a message that journald wrote as bytes
 
 
@@ -42,7 +45,7 @@ def names_code(record: Record) -> bool:
 def is_quotation(record: Record) -> bool:
     """Return whether a program says what a record says: its prefix, its tag or a quote shows it."""
     if not record.kernel:
-        return record.transport not in (GARBLED, "fm")
+        return record.transport not in (GARBLED, "fm") and not OF_STAMP.match(record.message)
     hit = NAMES_CODE.search(record.message)
     before = record.message[: hit.start()] if hit else record.message
     said = SAID.search(before)
@@ -53,7 +56,7 @@ def is_quotation(record: Record) -> bool:
 
 def _is_in_stamp(line: str, place: int) -> bool:
     """Return whether a quote stands within the kernel's own prefix: a damaged character."""
-    for char in ("", "0", " "):  # that was lost there, or became the quote
+    for char in ("", "0", " ", *ascii_letters):  # that was lost there, or became the quote
         parsed = prefixes.parse_line(line[:place] + char + line[place + 1 :], 0.0)
         if parsed and parsed.kernel and parsed.transport not in (DATED, FOREIGN_STAMP):
             return True

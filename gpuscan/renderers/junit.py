@@ -185,7 +185,8 @@ def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> ju
     elif result.status is Status.UNKNOWN:
         case.add_error_info(clean(result.reason), text, "incomplete")
     elif result.status is Status.SKIP:
-        case.add_skipped_info(clean(result.reason), clean(result.reason))
+        reason = printable(clean(result.reason))
+        case.add_skipped_info(reason, reason)
     elif result.status is Status.WARN:
         case.stdout = text
     measured = [f"{row.name}: {row.value} {row.unit}" for row in _of(result, numbers)]

@@ -125,3 +125,20 @@ def test_a_line_without_any_number_names_no_code(line: str, code: int) -> None:
     plan = judging.prepare(judging.Selection())
     boot = "[    0.000000] Linux version 6.8.0-31-generic (a@b)"
     assert exit_code([boot, f"[    9.000000] {line}"], plan) == code
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kern  :'rr   : 2025-02-23T16:24:18,123456+00:00 nvidia-nvswitch2: SXid (PCI:0000:c1:00.0):"
+        " 10004, Host PRI timeout",
+        "Sun 2025-02-23 16:24:18 U:TC node01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812,"
+        " name=python, GPU has fallen off the bus.",
+    ],
+)
+def test_a_character_that_looks_like_a_quote_or_a_tag_hides_no_line(line: str) -> None:
+    way = line.partition("nvidia")[0] if "nvidia" in line else line.partition("NVRM")[0]
+    plan = judging.prepare(judging.Selection())
+    clean = way.replace("'rr ", "err ").replace("U:TC", "UTC")
+    around = f"{clean}Linux version 6.8.0-31-generic (a@b)", f"{clean}usb 1-1: new device number 2"
+    assert exit_code([around[0], line, around[1]], plan) == 3
