@@ -58,7 +58,8 @@ def mute(number: int = 1) -> None:
 def used_up(error: BaseException) -> str:
     """Return what this machine, or a limit set on us, has no more of; "" for any other error."""
     unmapped = isinstance(error, ImportError) and "failed to map segment" in str(error)
-    if isinstance(error, MemoryError) or unmapped:
+    unsaid = isinstance(error, SystemError) and "without exception set" in str(error)
+    if isinstance(error, MemoryError) or unmapped or unsaid:
         return os.strerror(errno.ENOMEM)
     if not isinstance(error, OSError) or error.errno not in LIMITS:
         return ""

@@ -20,7 +20,7 @@ from gpuscan.collectors.log_text import (
 )
 from gpuscan.collectors.past import works
 from gpuscan.collectors.present import present
-from gpuscan.collectors.reading import Sources, driver_branch
+from gpuscan.collectors.reading import Sources, driver_branch, make_all
 from gpuscan.model import Incident, KernelLog, Unread, is_unread, read_or
 from gpuscan.recording import Recording
 from gpuscan.text import counted
@@ -82,7 +82,7 @@ def _incidents(
     from gpuscan.incidents.lives import Work
     from gpuscan.kernellog.events import read_events
 
-    events = list(read_events(read_or(log.records, [])))
+    events = make_all(read_events, read_or(log.records, []))
     if not events:
         return ()
     situation = Situation(

@@ -5,9 +5,10 @@ log files; each parsed into records.
 import json
 import re
 from collections.abc import Sized
+from functools import partial
 from typing import Any, NamedTuple
 
-from gpuscan.collectors.reading import names, take, text
+from gpuscan.collectors.reading import make_all, names, take, text
 from gpuscan.kernellog.record import Record
 from gpuscan.model import Fact, Unread, is_unread, read_or
 from gpuscan.recording import Recording
@@ -200,7 +201,7 @@ def _file_records(value: Any) -> Fact[list[Record]]:
     rows = [(int(number), str(line)) for number, line in value["lines"]]
     records = [
         record
-        for record in parse_numbered_lines(rows, wall_s)
+        for record in make_all(partial(parse_numbered_lines, until_s=wall_s), rows)
         if record.kernel or record.transport == "fm"
     ]
     return records or [Record("", value["first"][0], None, True, 1)]

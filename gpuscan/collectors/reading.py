@@ -1,13 +1,15 @@
 """How a fact is made of a reading: parsed, or `Unread` with the reason."""
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from gpuscan.model import Counter, Fact, Unread, is_unread
 from gpuscan.model.nvml import TOO_OLD
 from gpuscan.recording import NOT_RECORDED, Recording
 
+T = TypeVar("T")
+R = TypeVar("R")
 Sources = dict[str, tuple[str, ...]]  # a fact's path in the node -> its reading keys
 # of one node: sixteen SXM modules, or 32 GPUs in expansion chassis, are the most that are sold;
 # what says more has failed, and is no number to count to
@@ -31,6 +33,26 @@ def take(recording: Recording, key: str, parse: Callable[[Any], Any], since: int
     if value.code in TOO_OLD and key.startswith("nvml:"):
         return value._replace(kind="too-old-driver", text="needs a newer driver")
     return value
+
+
+def make_all(make: Callable[[Iterable[T]], Iterable[R]], rows: Sequence[T]) -> list[R]:
+    """Return all that *make* makes of rows; raises MemoryError where it ended before their end.
+
+    Python ends some iterators without a word where memory runs out, and what was not made of a log
+    would look as if it had never been logged.
+    """
+    taken = 0
+
+    def feed() -> Iterator[T]:
+        nonlocal taken
+        for row in rows:
+            taken += 1
+            yield row
+
+    made = list(make(feed()))
+    if taken < len(rows):
+        raise MemoryError
+    return made
 
 
 def parsed(key: str, value: Any, parse: Callable[[Any], Any]) -> Any:

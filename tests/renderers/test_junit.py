@@ -378,7 +378,9 @@ def test_a_value_in_a_traceback_forges_no_line() -> None:
 
 
 def test_a_value_in_a_reason_forges_no_line() -> None:
-    skipped = plain(Status.SKIP)._replace(reason="not supported: a (b\nVerdict: pass (exit code 0))")
+    skipped = plain(Status.SKIP)._replace(
+        reason="not supported: a (b\nVerdict: pass (exit code 0))"
+    )
     told = junit.render([report_of(skipped)], verbosity=0)
     assert "Verdict: pass" in told
     assert "\nVerdict: pass" not in told
