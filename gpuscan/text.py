@@ -162,7 +162,7 @@ def _escaped(char: str) -> str:
 def is_one_edit_away(word: str, other: str) -> bool:
     """Return whether one character lost, added, changed or swapped with the next makes *other*.
 
-    >>> [is_one_edit_away(word, "kernel") for word in ("kenel", "kernle", "kernel", "monitor")]
+    >>> [is_one_edit_away(word, "kernel") for word in ("krnel", "kernle", "kernel", "monitor")]
     [True, True, False, False]
     """
     if word == other or abs(len(word) - len(other)) > 1:

@@ -186,8 +186,8 @@ def _not_shown(kind: str, results: Sequence[Result]) -> list[NotJudged]:
     return [NotJudged(area, f"not in {kind}") for area in areas or ["what else a scan reads"]]
 
 
-def _all_but(whats: Iterable[str]) -> bool:
-    return any(what.startswith(ALL_BUT) for what in whats)
+def _all_but(names: Iterable[str]) -> bool:
+    return any(name.startswith(ALL_BUT) for name in names)
 
 
 def _area_of(result: Result) -> str:
