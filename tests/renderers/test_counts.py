@@ -23,7 +23,7 @@ COUNTS = re.compile(rf"^ (?:(?:{KINDS}) )*(?:{NOUNS})\b")
 # Sentences whose number is never 1: the guard stands above them, or it is a limit.
 NEVER_ONE = {
     "gpuscan/burnin/counters.py": "lines were logged",
-    "gpuscan/importers/unpacking.py": "files",
+    "gpuscan/importers/unpacking.py": "files|lines",
     "gpuscan/swap/compare.py": "hours older",
     "gpuscan/cli/codes.py": "names contain",
     "gpuscan/engine/escalation.py": "boots within",
