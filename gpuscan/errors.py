@@ -16,10 +16,11 @@ class GpuscanError(Exception):
 
     Each argument is one line: what others wrote in it can neither begin another nor steer the
     terminal. *verdict* is the exit code of a failure that was proven before the error, 0 without
-    one.
+    one, and *written* are the reports that this run has written all the same.
     """
 
     verdict = 0
+    written: "tuple[str, ...]" = ()
 
     def __str__(self) -> str:
         return "\n".join(printable(str(line)) for line in self.args)

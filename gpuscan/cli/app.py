@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -101,7 +102,7 @@ def start(scanner: "Scanner | None") -> int:
         code: Any = line(arguments, obj=scanner, prog_name="gpuscan", standalone_mode=False) or 0
     except GpuscanError as error:
         complain("\n".join(f"gpuscan: {line}" for line in str(error).split("\n")))
-        code = error.verdict or _end_without_verdict(str(error), _error_codes()[0])
+        code = error.verdict or _end_without_verdict(str(error), _error_codes()[0], error.written)
     except SystemExit as ended:
         code = ended.code
         if isinstance(ended.__context__, BrokenPipeError):  # typer makes exit code 1 of it
@@ -157,13 +158,13 @@ def _correct_suggestions(error: Any) -> None:
         error.possibilities = closest(error.option_name, known)
 
 
-def _end_without_verdict(why: str, code: int) -> int:
-    """Remove the reports of an earlier run, tell Nagios, which reads only standard output, and
-    return *code*.
+def _end_without_verdict(why: str, code: int, written: Sequence[str] = ()) -> int:
+    """Remove the reports of an earlier run, not those *written* by this one, tell Nagios, which
+    reads only standard output, and return *code*.
     """
     from gpuscan.cli.stale import remove_reports
 
-    remove_reports(sys.argv[1:])
+    remove_reports(sys.argv[1:], written)
     if _exit_style() == "nagios":
         from gpuscan.renderers.nagios import state_line
         from gpuscan.text import printable

@@ -9,7 +9,7 @@ from gpuscan import renderers
 from gpuscan.engine.report import Report, worst_exit_code
 from gpuscan.errors import UsageError, complain, mute
 from gpuscan.files import is_special, write_atomically
-from gpuscan.model.outcome import FAILED
+from gpuscan.model.outcome import EXIT_OK, EXIT_WARN, FAILED
 from gpuscan.renderers import nagios
 from gpuscan.text import harmless, text_bytes, wrapped
 
@@ -84,15 +84,19 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
         # a report derives its exit code from it
         reports = [r._replace(run=r.run._replace(fail_on=options.fail_on)) for r in reports]
     errors: list[UsageError] = []
+    done: list[str] = []
     for format_, file in options.files:
         # -q is for who watches the terminal: a file has the whole report
         whole = max(options.verbosity, 0)
         text = renderers.find(format_)(reports, verbosity=whole, many=many)
-        _write_if_possible(text, file, errors)
+        if _write_if_possible(text, file, errors):
+            done.append(file)
     code = worst_exit_code(reports, options.exit_style)
     failed = any(report.exit_code >= FAILED for report in reports)
+    if all(report.exit_code in (EXIT_OK, EXIT_WARN) for report in reports):
+        done = []  # a pass would contradict the exit code of a run that cannot tell it
     if errors and not failed:
-        _raise_first(errors, 0)  # exit code 2: a pass that is printed would contradict it
+        _raise_first(errors, 0, done)  # exit code 2: a pass that is printed would contradict it
     styled = not options.output and _on_terminal()
     render = renderers.find(options.format, on_terminal=styled)
     text = render(reports, verbosity=options.verbosity, many=many)
@@ -102,14 +106,14 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
     if failed and not written and options.output not in ("", "-"):
         _write_if_possible(text, "", errors)
     if errors:
-        _raise_first(errors, code if failed else 0)
+        _raise_first(errors, code if failed else 0, done)
     return code
 
 
-def _raise_first(errors: Sequence[UsageError], verdict: int) -> NoReturn:
+def _raise_first(errors: Sequence[UsageError], verdict: int, done: Sequence[str]) -> NoReturn:
     for other in errors[1:]:
         complain(f"gpuscan: {other}")
-    errors[0].verdict = verdict
+    errors[0].verdict, errors[0].written = verdict, tuple(done)
     raise errors[0]
 
 

@@ -24,13 +24,16 @@ OURS = re.compile(
 )
 
 
-def remove_reports(arguments: Sequence[str]) -> None:
+def remove_reports(arguments: Sequence[str], written: Sequence[str] = ()) -> None:
     """Remove what `--report` and `--output` of a judging command name (mistyped or not), if it is
-    a report of ours: nothing else is ever removed, whatever a mistyped command line names.
+    a report of ours and was not *written* by this run: nothing else is ever removed, whatever a
+    mistyped command line names.
     """
     if not any(tuple(arguments[: len(words)]) == words for words in JUDGING):
         return
     for path in _named(arguments):
+        if path in written:
+            continue
         with contextlib.suppress(OSError, ValueError):  # not there, or not for this user
             _remove(os.path.realpath(path))
 

@@ -87,6 +87,16 @@ def test_a_failure_keeps_its_reports(tmp_path: Path, call: Call) -> None:
     assert "<failure" in report.read_text("utf-8")
 
 
+def test_a_run_that_is_incomplete_keeps_the_report_that_it_wrote(
+    tmp_path: Path, call: Call
+) -> None:
+    """Its terminal may be gone, or full."""
+    mine = tmp_path / "mine.json"
+    words = ("judge", "demo", "--require-full", "--only", "driver", "--report", f"json={mine}")
+    assert call(*words, "--output", "/dev/full").code == 2
+    assert '"verdict": "incomplete"' in mine.read_text("utf-8")
+
+
 def test_another_command_removes_nothing(tmp_path: Path, call: Call) -> None:
     report = tmp_path / "a.json"
     call("judge", "demo", "--report", f"json={report}")

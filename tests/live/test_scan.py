@@ -160,8 +160,21 @@ def test_crash_costs_one_key(eight: Machine) -> None:
     assert "SIGSEGV" in eight.recorded.get(key).text
     assert eight.unread("blocked-behind") == []
     assert eight.read_all_but(A)
-    assert done.of("memory.row_remap")["gpu:SXM1"] == "unknown"
+    assert done.of("driver.loaded") == {"node": "unknown"}, "NVML's process died"
+    assert done.of("memory.row_remap")["gpu:SXM1"] == "skip", "which explains it"
     assert not list(eight.folder.glob("core*"))
+
+
+def test_a_crash_hides_no_fault_of_another_gpu(eight: Machine) -> None:
+    eight.nvml(
+        {
+            call("RemappedRows", A): Change(crash=True),
+            call("RemappedRows", B): Change(value=[0, 1, 0, 1]),
+        }
+    )
+    done = eight.run()
+    assert done.verdict == (41, "hardware", False)
+    assert ("memory.row_remap", "gpu:SXM5") in done.findings()
 
 
 def test_crash_on_every_gpu(eight: Machine) -> None:
