@@ -266,7 +266,7 @@ def test_kernel_log(test: BurnTest) -> None:
     """The kernel logged nothing about the GPU during the test."""
     for line in test.logged[:1]:
         others = len(test.logged) - 1
-        more = f" (and {others} more line{'s' if others > 1 else ''})" if others else ""
+        more = f" (and {counted(others, 'more line')})" if others else ""
         fail(f"the kernel logged in this test: {line}{more}", observed=list(test.logged))
 
 

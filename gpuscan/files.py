@@ -205,17 +205,6 @@ def _replace(found: Found, data: bytes, mode: int) -> None:
         raise
 
 
-def remove_drafts(path: str) -> None:
-    """Remove what writers of *path* that were killed have left half written; raises OSError. Call
-    it where nobody else writes.
-    """
-    folder, name = os.path.split(path)
-    for each in os.listdir(folder or "."):
-        if each.startswith(f".{name}.") and each.endswith(DRAFT):
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(folder, each))
-
-
 def open_own(path: str, flags: int = 0, mode: int = PRIVATE) -> int:
     """Open a file of ours to read and write, and return its descriptor: a regular file, through no
     link, with exactly this mode; raises OSError. *flags* may add O_CREAT and O_EXCL.

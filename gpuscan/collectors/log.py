@@ -142,9 +142,8 @@ def notes(recording: Recording) -> list[str]:
 
 def _file_notes(file: str, value: dict[str, Any]) -> list[str]:
     kept, total = len(value["lines"]), value["total_lines"]
-    sentences = [
-        f"{file}: {kept} of {counted(total, 'line')} matter, {_boots(value['boots'])} in it"
-    ]
+    boots = counted(value["boots"], "boot")
+    sentences = [f"{file}: {kept} of {counted(total, 'line')} matter, {boots} in it"]
     if value["gaps"]:
         times = "once" if value["gaps"] == 1 else f"{value['gaps']} times"
         sentences.append(f"{file} says {times} that lines were lost or suppressed")
@@ -160,10 +159,6 @@ def _file_notes(file: str, value: dict[str, Any]) -> list[str]:
     if "cut" in value:
         sentences.append(f"{file} is {value['cut']}: the rest of it is not known")
     return sentences
-
-
-def _boots(count: int) -> str:
-    return f"{count} boot{'' if count == 1 else 's'}"
 
 
 def suspects(recording: Recording) -> set[str]:

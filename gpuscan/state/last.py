@@ -5,7 +5,6 @@ Beside it lies status.json, the same for everybody: without serial numbers, ids 
 makes no sense is told and kept, and never costs the rest.
 """
 
-import hashlib
 import json
 import os
 from typing import Any
@@ -259,7 +258,9 @@ def _marks(document: Found) -> dict[str, str]:
 
 def _mark(text: str) -> str:
     """Return what tells one machine, or boot, from another without naming it."""
-    return hashlib.sha256(f"gpuscan {text}".encode()).hexdigest()[:16] if text else ""
+    from hashlib import sha256  # milliseconds at start-up, of which root's `status` has no need
+
+    return sha256(f"gpuscan {text}".encode()).hexdigest()[:16] if text else ""
 
 
 def _public_reason(reason: Found) -> Found:

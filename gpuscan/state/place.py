@@ -177,13 +177,9 @@ def read_file(path: str) -> Data | None:
 
 
 def replace(path: str, document: dict[str, Any], mode: int = PRIVATE) -> None:
-    """Write a JSON file atomically, so that even a power cut loses nothing; raises StateError.
-
-    Call it under the lock: what a killed run has left half written is removed.
-    """
+    """Write a JSON file atomically, so that even a power cut loses nothing; raises StateError."""
     data = (json.dumps(document, indent=1) + "\n").encode("ascii")
     try:
-        files.remove_drafts(path)
         files.replace_file(path, data, mode)
         files.sync_folder(path)
     except OSError as error:

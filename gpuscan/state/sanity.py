@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpuscan.durations import MOST_S
+
 TIMES = {"at", "at_s", "first_at", "last_at", "first_s", "last_s", "complete_s", "since_s"}
 NUMBERS = {"value", "most"}
 WHOLE = {"id", "exit_code", "complete", "full", "runs", "run"}
 PACKED = {"report"}
-MOST_S = 1e11  # a time beyond it is none
 
 
 def sane_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -110,6 +110,20 @@ def test_one_damaged_entry_costs_neither_itself_nor_the_others(
         assert call("status", "--state-dir", str(tmp_path)).code == 41
 
 
+@pytest.mark.parametrize("code", [-1, 0, 3, 10, 42])
+def test_a_code_of_no_failure_makes_no_reason(call: Call, tmp_path: Path, code: int) -> None:
+    """It is kept, and the node is not known to be free."""
+    end(run_at(tmp_path, 0, FAILED))
+    path = tmp_path / "last.json"
+    document = json.loads(path.read_text())
+    document["hold"]["reasons"][0]["code"] = code
+    path.write_text(json.dumps(document))
+    end(run_at(tmp_path, 1, {}))
+    now = json.loads(path.read_text())
+    assert [one["code"] for one in now["unread"]] == [code]
+    assert call("status", "--state-dir", str(tmp_path)).code in (3, 41)
+
+
 @pytest.mark.parametrize("value", [*ODD, {"reasons": []}, {"code": 41}], ids=repr)
 def test_a_hold_that_makes_no_sense_never_passes(call: Call, tmp_path: Path, value: Any) -> None:
     end(run_at(tmp_path, 0, {}))
