@@ -63,6 +63,17 @@ def is_date(at_s: float) -> bool:
     return 0 <= at_s < MOST_S
 
 
+def format_span(seconds: float) -> str:
+    """Return how long something took, for people.
+
+    >>> [format_span(seconds) for seconds in (4.2, 95, 600, 7300)]
+    ['4 s', '95 s', '10 min', '2.0 h']
+    """
+    if seconds < 180:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def format_moment(at_s: float) -> str:
     """Return a Unix time for people.
 

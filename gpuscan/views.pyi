@@ -274,6 +274,10 @@ class Held:
     link_downed: int
     asleep: bool
     of_root: bool
+    tests: str
+    exercised_s: float
+    events: int
+    over_s: float
 
 class Host:
     hostname: str
@@ -407,6 +411,7 @@ class Node:
     imported: bool
     adapters: tuple[Adapter, ...]
     tests: tuple[BurnTest, ...]
+    asked: tuple[str, ...]
 
 class NvLink:
     number: int
@@ -432,7 +437,15 @@ class Past:
     ports: tuple[PortSeen, ...]
     measured: tuple[Measured, ...]
     present: tuple[Seen, ...]
+    burnt: tuple[PastTest, ...]
     unread_holds: tuple[str, ...]
+
+class PastTest:
+    subject: str
+    wrong_runs: int
+    operations: float
+    seconds: float
+    hot_c: float
 
 class Pcie:
     width: int

@@ -3,8 +3,8 @@ added to the scan's recording.
 """
 
 import os
-import shutil
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from gpuscan import collectors
@@ -17,14 +17,18 @@ from gpuscan.burnin.plan import (
     make_plan,
     plan_reading,
 )
+from gpuscan.burnin.proving import Wish, add_proof, make_proof
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.burnin.scheduler import BurnInJob, run_job
+from gpuscan.burnin.tools import run
 from gpuscan.durations import format_moment
 from gpuscan.engine import judging
+from gpuscan.engine.proving import ask_all, ask_named
 from gpuscan.errors import UsageError, complain
 from gpuscan.live.machine import ScanOptions
 from gpuscan.live.scanner import Request, Scanner
-from gpuscan.model import Unread, is_unread
+from gpuscan.model import Held, Unread, is_unread
+from gpuscan.model.proof import PROOF
 from gpuscan.model.select import select_gpus
 from gpuscan.recording import Reading, Recording, load
 
@@ -33,14 +37,54 @@ REREAD_S = 10.0  # of a deadline that was given: to read the GPUs once more
 
 
 def run_burnin(
-    scan: ScanOptions, options: BurnInOptions, recording: Recording, selection: judging.Plan
+    scan: ScanOptions,
+    options: BurnInOptions,
+    recording: Recording,
+    selection: judging.Plan,
+    held: Sequence[Held] = (),
 ) -> int:
-    """Burn in the node's GPUs and add what was found to their recording.
+    """Burn in the node's GPUs at a level, exercise besides what it was *held* for, and add what was
+    found to their recording.
+
+    Returns the signal that cut it short, 0 if none did.
+    """
+    plan = _plan(options, recording, selection)
+    if held and plan.steps:
+        plan = add_proof(plan, ask_all(collectors.node(recording), held))
+    return carry_out(plan, scan, options, recording)
+
+
+def run_proof(scan: ScanOptions, wish: Wish, recording: Recording) -> int:
+    """Exercise what is wished for, and add what was found to this node's recording.
+
+    Returns the signal that cut it short, 0 if none did. Raises UsageError where nothing is held.
+    """
+    node = collectors.node(recording)
+    held = ask_all(node)
+    parts = wish.parts
+    if wish.hold or not parts:
+        if not held and (is_unread(node.past) or node.past.unread_holds):
+            return 0  # what is held is not known: the judgement says so
+        if not held:
+            raise UsageError(
+                "prove: nothing is held on this node: --part names a part to exercise, and gpuscan"
+                " run --level quick exercises all of them"
+            )
+        parts = (*(one.subject for one in held), *parts) if parts else ()
+    plan = make_proof(node, ask_named(node, parts) if parts else held, wish)
+    plan = add_tool_times(plan._replace(parts=parts), run.program)
+    return carry_out(plan, scan, BurnInOptions(force=wish.force), recording)
+
+
+def carry_out(
+    plan: BurnInPlan, scan: ScanOptions, options: BurnInOptions, recording: Recording
+) -> int:
+    """Do what is planned, and add what was found to the recording of the scan before it.
 
     Returns the signal that cut it short, 0 if none did.
     """
     scanned_s, began_s = recording.meta.duration_s or 0.0, time.monotonic()
-    plan = limit_deadline(_plan(options, recording, selection), scan.deadline_s, scanned_s)
+    plan = limit_deadline(plan, scan.deadline_s, scanned_s)
     _note_plan(plan, recording)
     if not plan.steps:
         return 0
@@ -143,14 +187,14 @@ def _plan(options: BurnInOptions, recording: Recording, selection: judging.Plan)
     floors = {label: floor for label, floor in burnin.items() if isinstance(floor, (int, float))}
     floors |= burnin["nccl"] or {}
     plan = make_plan(node, options, floors, tools=not names, beside=beside)
-    return add_tool_times(plan, shutil.which)
+    return add_tool_times(plan, run.program)
 
 
 def announce(plan: BurnInPlan, earlier: EarlierWork) -> str:
     """Return what will be done and how long it may take."""
     left_s = max(plan.expected_s - earlier.spent_s, MIN_EXPECTED_S)
     gpus = f"{len(plan.gpus)} GPU{'s' if len(plan.gpus) > 1 else ''}"
-    what = f"level {plan.level} on {gpus}"
+    what = f"{'proof' if plan.level == PROOF else f'level {plan.level}'} on {gpus}"
     if earlier.spent_s:
         began = format_moment(earlier.began_at)
         what += f" (resumed after {_format_minutes(earlier.spent_s)}, begun {began})"

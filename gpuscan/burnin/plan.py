@@ -30,7 +30,7 @@ class BurnInPlan(NamedTuple):
     *gpus* are tested, *refused* are not, with the reason (both by address). *steps* make one round;
     rounds go on for *rounds_s*. *labels* name the GPUs to people. *floors* are the speeds, by rate
     label, below which a test is tried again. *tools* are other programs that run at the end, where
-    they are installed.
+    they are installed. *parts* are those that a proof was asked for.
     """
 
     level: str
@@ -43,6 +43,7 @@ class BurnInPlan(NamedTuple):
     labels: Mapping[str, str]
     floors: Mapping[str, float]
     tools: tuple[Tool, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 def make_plan(
@@ -59,14 +60,12 @@ def make_plan(
     *beside* are GPUs that are not tested: a program on one of them forbids the load as well.
     """
     gpus = () if is_unread(node.gpus) else node.gpus
-    refused = _refuse(gpus, beside, options.force)
+    refused = refuse(gpus, beside, force=options.force)
     addresses = tuple(gpu.address for gpu in gpus if gpu.address not in refused)
     steps = tuple(make_steps(addresses, times[options.level])) if addresses else ()
     round_s = sum(step.seconds + BETWEEN_STEPS_S for step in steps)
     rounds_s = options.duration_s or ROUNDS_S[options.level]
-    expected_s = 0.0
-    if steps:
-        expected_s = max(math.ceil(rounds_s / round_s), 1) * round_s + START_S
+    expected_s = find_expected(round_s, rounds_s)
     programs: tuple[Tool, ...] = ()
     if tools and steps and not refused:
         programs = tuple(wanted(options.level, len(gpus), _find_hcas(node), TOOLS_S[options.level]))
@@ -77,14 +76,21 @@ def make_plan(
         steps=steps,
         rounds_s=rounds_s,
         expected_s=expected_s,
-        deadline_s=_deadline(round_s, rounds_s),
+        deadline_s=find_deadline(round_s, rounds_s),
         labels={gpu.address: gpu.label for gpu in gpus},
         floors=floors,
         tools=programs,
     )
 
 
-def _deadline(round_s: float, rounds_s: float) -> float:
+def find_expected(round_s: float, rounds_s: float) -> float:
+    """Return how long rounds of *round_s* usually take, if none is cut short; 0 without a step."""
+    if not round_s:
+        return 0.0
+    return max(math.ceil(rounds_s / round_s), 1) * round_s + START_S
+
+
+def find_deadline(round_s: float, rounds_s: float) -> float:
     """A GPU may be half as fast as it should be, and one step may have to be waited for in vain."""
     if round_s >= rounds_s:
         return round(2 * round_s + 120)
@@ -104,8 +110,8 @@ def _find_hcas(node: Node) -> list[str]:
 
 
 def add_tool_times(plan: BurnInPlan, is_installed: Callable[[str], object]) -> BurnInPlan:
-    """Return the plan with the times of those other programs that are installed."""
-    tools = [tool for tool in plan.tools if is_installed(tool.key.removeprefix("run:").split()[0])]
+    """Return the plan with the times of those other programs that are installed, by their key."""
+    tools = [tool for tool in plan.tools if is_installed(tool.key)]
     return plan._replace(
         expected_s=plan.expected_s + sum(tool.usual_s for tool in tools),
         deadline_s=plan.deadline_s + sum(tool.limit_s for tool in tools),
@@ -126,10 +132,11 @@ def plan_reading(plan: BurnInPlan) -> dict[str, Any]:
         "deadline_s": round(plan.deadline_s),
         "keys": list(dict.fromkeys(keys)),
         "tools": [tool.key for tool in plan.tools],
+        **({"parts": list(plan.parts)} if plan.parts else {}),
     }
 
 
-def _refuse(gpus: Sequence[Gpu], beside: Sequence[Gpu], force: bool) -> dict[str, str]:
+def refuse(gpus: Sequence[Gpu], beside: Sequence[Gpu], *, force: bool) -> dict[str, str]:
     """Return the GPUs that must not or cannot be loaded, and why.
 
     A program on one GPU forbids the load on all: its neighbours' load would disturb it.

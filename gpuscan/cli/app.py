@@ -29,6 +29,7 @@ MODULES = {
     "clear": "state",
     "history": "state",
     "swap": "swap",
+    "prove": "prove",
     "diff": "diff",
     "ticket": "ticket",
     "explain": "explain",

@@ -2,7 +2,7 @@
 
 GROUPS = {
     "Judge a node": ("diff", "judge", "log", "run", "status"),
-    "Swap and repair": ("clear", "swap", "ticket"),
+    "Swap and repair": ("clear", "prove", "swap", "ticket"),
     "Look at a node": ("collect", "doctor", "history", "info"),
     "Look up": ("checks", "completion", "explain", "help", "profile", "schema", "version"),
 }

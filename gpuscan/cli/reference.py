@@ -60,6 +60,11 @@ OTHERS = {
         "No profile knows this machine, so nobody said what is right here.",
         "Name one with --profile, or write one: gpuscan profile capture.",
     ),
+    "proof.exercised": Other(
+        "The fault that the node is held for was exercised, and did not show.",
+        "Nothing on this machine exercises it, or the proof was cut short.",
+        "Do what the report names, or run gpuscan prove again, with --time for longer.",
+    ),
     "swap.begin": Other(
         "No swap is under way.",
         "gpuscan swap begin holds the node until the swap is proven.",

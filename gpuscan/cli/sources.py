@@ -17,6 +17,7 @@ from gpuscan.recording import Recording
 from gpuscan.state.access import begin_run, forget_run, is_this_machine, load_history
 
 if TYPE_CHECKING:
+    from gpuscan.burnin.proving import Wish
     from gpuscan.live.logfile import LogFile
     from gpuscan.state.store import Store
     from gpuscan.swap.compare import SwapOptions
@@ -107,6 +108,27 @@ def comparison(before: str, after: str, swap: "SwapOptions") -> Source:
     return judge
 
 
+def proof(wish: "Wish") -> Source:
+    """Return the source that scans this machine and exercises what it is held for."""
+
+    def judge(plan: judging.Plan, options: Options) -> Judgement:
+        from gpuscan.burnin.exercise import run_proof
+
+        history = begin_run(options.history)
+        try:
+            recording, signal = scan_machine(options.scan)
+            store = load_history(recording, history, own=True)
+            if not signal:
+                signal = run_proof(options.scan, wish, recording)
+            report = judging.judge_recording(recording, "", plan)
+        except GpuscanError:
+            forget_run(history)
+            raise
+        return Judgement(recording, report, store, "live", signal)
+
+    return judge
+
+
 def swap_verification(swap: "SwapOptions") -> Source:
     """Return the source that scans this machine and judges it against what it was before the swap.
 
@@ -124,7 +146,7 @@ def swap_verification(swap: "SwapOptions") -> Source:
             return session.prove(session.need_store(store), recording, plan, swap)
 
         try:
-            judgement = _scan_until_settled(plan, options, load, prove)
+            judgement = _scan_until_settled(plan, options, load, prove, proves=True)
             store = session.need_store(judgement.store)
             report = session.release(store, judgement.report, judgement.recording, plan)
         except GpuscanError:
@@ -159,10 +181,16 @@ def _judge_input(
 
 
 def _scan_until_settled(
-    plan: judging.Plan, options: Options, load: LoadStore, judge: JudgeRecording
+    plan: judging.Plan,
+    options: Options,
+    load: LoadStore,
+    judge: JudgeRecording,
+    *,
+    proves: bool = False,
 ) -> Judgement:
     """Scan and judge, again and again until nothing is wrong or the time to settle is over; then
-    exercise the GPUs if the level asks for it, and judge once more.
+    exercise the GPUs if the level asks for it, and judge once more. What *proves* a swap also
+    exercises what the node was held for.
     """
     scan = options.scan
     ends_s = time.monotonic() + options.history.settle_s
@@ -179,7 +207,8 @@ def _scan_until_settled(
     if options.burn_in.level != PASSIVE and not signal:
         from gpuscan.burnin.exercise import run_burnin
 
-        signal = run_burnin(options.scan, options.burn_in, recording, plan)
+        held = store.held if store is not None and proves else ()
+        signal = run_burnin(options.scan, options.burn_in, recording, plan, held)
         report = judge(recording, store)
     return Judgement(recording, report, store, "live", signal)
 

@@ -18,6 +18,7 @@ from gpuscan.collectors import (
 )
 from gpuscan.collectors.reading import Sources
 from gpuscan.model import Node
+from gpuscan.model.proof import PROOF
 from gpuscan.recording import Recording
 
 
@@ -82,10 +83,8 @@ def _on_engine(recording: Recording) -> list[str]:
         if code in CALIBRATED
         else "; on such GPUs these kernels have not been timed yet, nor run by their authors"
     )
-    return [
-        f"exercised at level {recording.meta.level} by gpuscan's kernels for {code}"
-        f" ({engine.get('engine')}){new}"
-    ]
+    how = "for a proof" if recording.meta.level == PROOF else f"at level {recording.meta.level}"
+    return [f"exercised {how} by gpuscan's kernels for {code} ({engine.get('engine')}){new}"]
 
 
 def _resumed(recording: Recording) -> list[str]:
@@ -117,11 +116,20 @@ def node(recording: Recording) -> Node:
         incidents=incidents,
         past=earlier,
         tests=_tests(recording, gpus, sources),
+        asked=_asked(recording),
         adapters=adapters.facts(recording, sources),
         sources=sources,
         services=systemd.services(recording, gpus, sources),
         **service.facts(recording, sources),
     )
+
+
+def _asked(recording: Recording) -> tuple[str, ...]:
+    if recording.meta.level != PROOF:
+        return ()
+    from gpuscan.collectors import burnin
+
+    return burnin.asked(recording)
 
 
 def _tests(recording: Recording, gpus: Any, sources: Sources) -> Any:

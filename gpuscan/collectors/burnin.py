@@ -98,6 +98,12 @@ def tests(recording: Recording, gpus: Any, sources: Sources) -> Any:
     return (*own, *_tool_tests(recording, gpus, sources, plan.tools))
 
 
+def asked(recording: Recording) -> tuple[str, ...]:
+    """Return the parts that a proof was asked for, none where it was for all that is held."""
+    parts = take(recording, PLAN_KEY, lambda plan: names(plan.get("parts", [])))
+    return tuple(read_or(parts, ()))
+
+
 def pasted_tests(recording: Recording, gpus: Any, sources: Sources) -> tuple[BurnTest, ...]:
     """Make the records of what other programs printed, in an imported text."""
     return _tool_tests(recording, gpus, sources, ())

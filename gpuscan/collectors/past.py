@@ -12,7 +12,7 @@ from typing import Any
 from gpuscan.collectors.log_text import booted_s
 from gpuscan.collectors.reading import Sources, count, parsed, take
 from gpuscan.model import Unread, is_unread, read_or
-from gpuscan.model.past import Boot, Fault, Held, Measured, Past, PortSeen, Seen, Tried
+from gpuscan.model.past import Boot, Fault, Held, Measured, Past, PastTest, PortSeen, Seen, Tried
 from gpuscan.recording import Recording
 
 KEYS = {
@@ -25,12 +25,14 @@ KEYS = {
     "ports": "history:ports",
     "measured": "history:measured",
     "present": "history:present",
+    "burnt": "history:burnt",
     "unread_holds": "history:hold.unread",
 }
 LATER = (
     "ports",
     "measured",
     "present",
+    "burnt",
     "unread_holds",
 )  # lists that no recording made before they existed has
 SCOPE = "history:*"
@@ -45,6 +47,7 @@ LISTS: Mapping[str, Any] = {
     "ports": PortSeen,
     "measured": Measured,
     "present": Seen,
+    "burnt": PastTest,
     "unread_holds": str,
 }
 

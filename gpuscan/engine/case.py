@@ -10,6 +10,7 @@ from gpuscan.model.report_rows import NotJudged, RunInfo
 from gpuscan.profile import Profile
 
 HOLD_CHECK = "history.hold"
+SWAP = "swap.begin"  # in place of a check: what a swap holds its parts for
 PROFILE_CHECK = "profile.match"
 HOLD_ALIASES = {"history.no_hold_stands": HOLD_CHECK}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, find_targets
-from gpuscan.engine.case import HOLD_CHECK, Case
+from gpuscan.engine.case import HOLD_CHECK, SWAP, Case
 from gpuscan.engine.conclude import conclude
 from gpuscan.engine.lifting import (
     Place,
@@ -24,6 +24,7 @@ from gpuscan.engine.lifting import (
     serial_in,
     watch,
 )
+from gpuscan.engine.rates import count_events
 from gpuscan.engine.reported import parts_of
 from gpuscan.model import Held, Node, Unread, is_unread, read_or
 from gpuscan.model.outcome import (
@@ -41,7 +42,6 @@ from gpuscan.model.report_rows import ChangeRow, RunInfo
 from gpuscan.model.subject import NODE, parse_subject
 
 CHECK = HOLD_CHECK
-SWAP = "swap.begin"
 TITLE = "No hold that an earlier run set stands."
 ReasonKey = tuple[str, str, str]
 
@@ -85,7 +85,17 @@ def _join(old: Held, new: Held) -> Held:
         level=level,
         link_downed=max(old.link_downed, new.link_downed),
         asleep=False,
+        tests=_tests_of(old, new),
+        events=new.events,
+        over_s=new.over_s,
     )
+
+
+def _tests_of(old: Held, new: Held) -> str:
+    """Return the tests in which a reason was last found: of one run all, else the newer ones."""
+    if old.seen_s != new.seen_s:
+        return new.tests
+    return "; ".join(dict.fromkeys(name for one in (old, new) for name in one.tests.split("; ")))
 
 
 def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
@@ -246,10 +256,14 @@ def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> I
         one = reason(target, result.check, message, action, proof, case.node)
         record = find_part(one, case.node).record
         serial = serial_in(parse_subject(one.subject).kind, record) if record else ""
+        events, over_s = count_events(result, record, case.node)
         yield one._replace(
             serial=one.serial or serial,
             expects=expectations([result]),
             link_downed=link_downs(record),
+            tests=result.about.label if result.about.kind == "test" else "",
+            events=events,
+            over_s=over_s,
         )
 
 

@@ -20,6 +20,7 @@ from gpuscan.errors import ProfileError, UsageError
 from gpuscan.files import bundled
 from gpuscan.model import Node, is_unread, read_or
 from gpuscan.model.outcome import FAILED, LEVELS
+from gpuscan.model.proof import PROOF
 from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.select import select_gpus
 from gpuscan.pci import pci_address
@@ -220,6 +221,7 @@ def _run_info(recording: Recording, file: str, want: Selection, basis: ProfileIn
         selected=tuple(want.only),
         limited_to=tuple(find_limits(recording, want)),
         require_full=want.require_full or None,
+        proof=meta.level == PROOF or None,
     )
 
 

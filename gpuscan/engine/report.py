@@ -10,6 +10,7 @@ from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Incident
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
+from gpuscan.model.proof import ProofRow
 from gpuscan.model.report_rows import (
     BlindSpot,
     ChangeRow,
@@ -23,7 +24,8 @@ from gpuscan.model.report_rows import (
 class ReportFields(NamedTuple):
     """What a report is made of; *held* is the hold that stands after it, *hold_told* the sentence
     on it once it is stored, *swap_left* the ticket of a swap that this run does not prove,
-    *partial* what of the node was not judged.
+    *partial* what of the node was not judged, *proof* what became of each fault that it was
+    held for.
 
     *optional* and *circumstances* are for the conclusion: see `conclude`.
     """
@@ -44,6 +46,7 @@ class ReportFields(NamedTuple):
     hold_told: str = ""
     swap_left: str = ""
     partial: tuple[NotJudged, ...] = ()
+    proof: tuple[ProofRow, ...] = ()
 
 
 class Report(ReportFields):

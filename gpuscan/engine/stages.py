@@ -18,6 +18,13 @@ from gpuscan.engine.hold import apply_holds, asleep_notes, hold_after
 from gpuscan.engine.naming import name_codes
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.partial import find_partial
+from gpuscan.engine.proof import (
+    lifted_unproven,
+    proof_rows,
+    propose_proof,
+    tell_unproven,
+    with_proof,
+)
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import parts_of
 from gpuscan.engine.shared import mark_shared_cause
@@ -38,6 +45,7 @@ STAGES: tuple[Stage, ...] = (
     tag_faults,  # note what tells one fault of a check from another, for later runs
     escalate,  # a fault that is back after its action was carried out asks for the next action
     blame_slot,  # a fault that outlived its part is the slot's
+    tell_unproven,  # what a proof was to exercise and did not is unknown
     apply_holds,  # a hold that an earlier run set fails this one, unless it is lifted
 )
 
@@ -55,7 +63,8 @@ def judge(case: Case) -> Report:
         results = run_checks(case)
     for stage in STAGES:
         results = stage(case, results)
-    held = hold_after(case, results)
+    proof = proof_rows(case.node, results)
+    held = with_proof(hold_after(case, results), proof, case.node)
     return Report(
         run=case.run,
         host=case.node.host,
@@ -63,10 +72,16 @@ def judge(case: Case) -> Report:
         parts=parts_of(case.node),
         results=results,
         blind_spots=find_blind_spots(results),
-        notes=(*case.notes, *asleep_notes(held)),
+        notes=(
+            *case.notes,
+            *asleep_notes(held),
+            *lifted_unproven(case.node, proof, held),
+            *propose_proof(case, held),
+        ),
         incidents=read_or(case.node.incidents, ()),
         held=held,
         optional=case.profile.optional,
         circumstances=case.circumstances,
         partial=find_partial(case.left_out, results),
+        proof=proof,
     )

@@ -5,8 +5,7 @@ in the words that are right for that kind.
 from typing import NamedTuple
 
 from gpuscan.engine.blame import Target, find_targets
-from gpuscan.engine.case import HOLD_CHECK
-from gpuscan.engine.hold import SWAP
+from gpuscan.engine.case import HOLD_CHECK, SWAP
 from gpuscan.engine.report import Report
 from gpuscan.model.outcome import ACTIONS, Action, Finding, Result, Status
 from gpuscan.model.report_rows import ChangeRow

@@ -33,7 +33,7 @@ from gpuscan.model.gpu import (
 )
 from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Echo, Incident, KernelLog
-from gpuscan.model.past import Boot, Fault, Held, Measured, Past, PortSeen, Seen, Tried
+from gpuscan.model.past import Boot, Fault, Held, Measured, Past, PastTest, PortSeen, Seen, Tried
 from gpuscan.model.service import AppError, Said, Service
 from gpuscan.model.storage import Disk, Firmware
 from gpuscan.model.unread import DERIVED, KINDS, READING_KINDS, Fact, Unread, is_unread, read_or
@@ -77,6 +77,7 @@ __all__ = [
     "Node",
     "NvLink",
     "Past",
+    "PastTest",
     "Pcie",
     "Port",
     "PortSeen",
@@ -113,7 +114,7 @@ class Node(NamedTuple):
     answer) come from imported texts, as do *bmc_events* (the BMC's log), *host_errors* (EDAC's and
     rasdaemon's counts), *nccl_warnings*, *daemon_errors* (logs of Fabric Manager, IMEX and NVLSM)
     and *link_quality* (mlxlink); *imported* is True if all facts come from other tools' output.
-    *tests* are a burn-in's.
+    *tests* are a burn-in's, *asked* the parts that a proof was asked for.
     """
 
     host: Host
@@ -142,3 +143,4 @@ class Node(NamedTuple):
     imported: bool = False
     adapters: Fact[tuple[Adapter, ...]] = ()
     tests: Fact[tuple[BurnTest, ...]] = ()
+    asked: tuple[str, ...] = ()

@@ -66,7 +66,10 @@ class Held(NamedTuple):
     time), *boot_id* the boot of the latter; *slot* and *serial* name the part, empty if unknown.
     *expects* are the profile's values that it missed, as JSON; *link_downed* is a port's count,
     -1 where there is none. *asleep*: the part is gone, and nothing lacks without it. *of_root*:
-    root holds the node, and this run is another user's.
+    root holds the node, and this run is another user's. *tests* are the burn-in's that found it
+    last (`SXM1 exact-bf16; SXM1 peer SXM2`), *exercised_s* is when its fault was last exercised
+    and did not show. *events* is how often log or counters had it when it was found last, in the
+    *over_s* seconds since that boot; 0 where nothing counts it.
     """
 
     code: int
@@ -86,6 +89,10 @@ class Held(NamedTuple):
     link_downed: int = -1
     asleep: bool = False
     of_root: bool = False
+    tests: str = ""
+    exercised_s: float = 0.0
+    events: int = 0
+    over_s: float = 0.0
 
 
 class PortSeen(NamedTuple):
@@ -110,13 +117,27 @@ class Measured(NamedTuple):
     at_s: float
 
 
+class PastTest(NamedTuple):
+    """What earlier runs did with one test of a burn-in (`test:SXM4 exact-bf16`) up to the last in
+    which it was wrong: in how many of them it was, what they compared and how long they took in
+    all, and the core temperature of that last one (0: not known).
+    """
+
+    subject: str
+    wrong_runs: int
+    operations: float
+    seconds: float
+    hot_c: float
+
+
 class Past(NamedTuple):
     """What the archive had on this machine when the scan began at *at_s*; *runs* counts earlier
     ones. *booted_s* is the Unix time of this boot, 0.0 if that is not known.
 
     *parts* are all that gave a serial number, ever; *present* those of the newest passing run of
     the whole node (a serial number is empty where the part gave none), none where a swap was proven
-    or a hold cleared since. *unread_holds* says what of the stored hold is not known.
+    or a hold cleared since. *burnt* are the tests of burn-ins that were ever wrong. *unread_holds*
+    says what of the stored hold is not known.
     """
 
     at_s: float
@@ -130,4 +151,5 @@ class Past(NamedTuple):
     ports: tuple[PortSeen, ...] = ()
     measured: tuple[Measured, ...] = ()
     present: tuple[Seen, ...] = ()
+    burnt: tuple[PastTest, ...] = ()
     unread_holds: tuple[str, ...] = ()

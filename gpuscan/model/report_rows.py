@@ -61,7 +61,8 @@ class RunInfo(NamedTuple):
     *scope* holds globs of the readings, *selected* the selectors of `--only`, and *limited_to* the
     options and the kind of input that keep this from being a judgement of the whole node.
     *compared_with* and *expected* are set for a comparison, *fail_on* where `--fail-on` asked that
-    warnings count, *require_full* where only a judgement of the whole node may pass.
+    warnings count, *require_full* where only a judgement of the whole node may pass, *proof*
+    where it is to show that old faults are gone.
     """
 
     gpuscan_version: str = ""
@@ -81,6 +82,7 @@ class RunInfo(NamedTuple):
     expected: tuple[str, ...] | None = None
     fail_on: str | None = None
     require_full: bool | None = None
+    proof: bool | None = None
 
 
 class ReportedGpu(NamedTuple):
@@ -161,5 +163,5 @@ class ChangeRow(NamedTuple):
 OMITTED_IF_NONE: dict[type, tuple[str, ...]] = {
     Measurement: ("test", "card", "to"),
     ReportedGpu: ("usual_slot", "serial_source"),
-    RunInfo: ("compared_with", "expected", "fail_on", "require_full"),
+    RunInfo: ("compared_with", "expected", "fail_on", "require_full", "proof"),
 }

@@ -63,6 +63,7 @@ def document(report: Report) -> dict[str, Any]:
             "counts": counts,
         },
         "partial": [_row(row) for row in report.partial],
+        **({"proof": [_row(row) for row in report.proof]} if report.proof else {}),
         "scope": list(report.run.scope),
         "host": _row(report.host),
         "software": _row(report.software),

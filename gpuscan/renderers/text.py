@@ -67,6 +67,7 @@ def lines(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> l
             *_gpus(report, verbosity),
             *_changes(report, verbosity),
             *_burnin(report, verbosity),
+            *_proof(report),
             *_tail(report, verbosity),
         ]
     return [line._replace(text=printable(line.text)) for line in whole]
@@ -127,6 +128,15 @@ def _burnin(report: Report, verbosity: int) -> list[Line]:
     from gpuscan.renderers import burnin
 
     return burnin.lines(report, whole=verbosity > 0)
+
+
+def _proof(report: Report) -> list[Line]:
+    """Show what became of the faults that the node is held for, where a burn-in exercised any."""
+    if not report.run.proof and not any(row.seconds for row in report.proof):
+        return []
+    from gpuscan.renderers import proof
+
+    return list(proof.lines(report.proof))
 
 
 def _tail(report: Report, verbosity: int) -> Iterator[Line]:

@@ -309,6 +309,14 @@ class Archive:
             (machine, name, since_s, until_s),
         )
 
+    def burn_ins(self, machine: str, since_s: float, until_s: float) -> list[Row]:
+        """Return what the tests of burn-ins measured, as `measured` does: what each compared, found
+        wrong, took, and how hot it was.
+        """
+        names = ("operations", "mismatches", "seconds", "core_c")
+        rows = [self.measured(machine, f"burnin.{name}", since_s, until_s) for name in names]
+        return [row for each in rows for row in each]
+
     def boots(self, machine: str, since_s: float, until_s: float) -> list[Row]:
         """Return each boot that runs saw, with the first, the last and the last complete one."""
         return self._query(

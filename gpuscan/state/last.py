@@ -36,7 +36,16 @@ REASON_TEXTS = (
     "action", "check", "subject", "slot", "address", "serial", "message", "level", "boot_id",
     "profile",
 )  # fmt: skip
-LATER = {"seen_s": 0.0, "expects": "{}", "link_downed": -1, "asleep": False}
+LATER = {
+    "seen_s": 0.0,
+    "expects": "{}",
+    "link_downed": -1,
+    "asleep": False,
+    "tests": "",
+    "exercised_s": 0.0,
+    "events": 0,
+    "over_s": 0.0,
+}
 PUBLIC_KINDS = ("gpu", "port", "nic", "disk", "nvswitch", "cable", "node", "baseboard", "tray")
 
 Found = dict[str, Any]
@@ -176,11 +185,14 @@ def is_reason(entry: Any) -> bool:
     return (
         _is_whole(whole.get("code"))
         and whole["code"] in VERDICTS
-        and all(isinstance(whole.get(name), str) for name in (*REASON_TEXTS, "expects"))
+        and all(isinstance(whole.get(name), str) for name in (*REASON_TEXTS, "expects", "tests"))
         and bool(whole["check"] and whole["subject"])
         and is_time(whole.get("since_s"))
         and is_time(whole["seen_s"])
+        and is_time(whole["exercised_s"])
+        and is_time(whole["over_s"])
         and _is_whole(whole["link_downed"])
+        and _is_whole(whole["events"])
         and isinstance(whole["asleep"], bool)
         and _is_object(whole["expects"])
     )

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
+from gpuscan.state.exercised import past_tests
 from gpuscan.state.place import StateError
 from gpuscan.state.rows import Whose, identify
 from gpuscan.text import counted
 
-LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present")
+LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present", "burnt")
 NOTHING: Mapping[str, Any] = {"runs": 0, "runs_at": [], **{name: [] for name in LISTS}}
 PAGES = "retired_pages.double_bit"  # the only measurement whose past is judged
 WEEK_DAYS = 7
@@ -59,6 +60,7 @@ def _readers(archive: Archive, owner: Whose) -> dict[str, Callable[[], Any]]:
         "ports": lambda: archive.ports(key, since_s, now_s),
         "measured": measured,
         "present": lambda: _present(archive, owner),
+        "burnt": lambda: past_tests(archive.burn_ins(key, since_s, now_s)),
     }
 
 

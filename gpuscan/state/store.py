@@ -9,6 +9,7 @@ from gpuscan.collectors import past
 from gpuscan.engine import hold
 from gpuscan.engine.case import rename_held
 from gpuscan.engine.lifting import Proof, proves_health
+from gpuscan.engine.proof import lifted_unproven, proof_rows
 from gpuscan.engine.report import Report
 from gpuscan.errors import used_up
 from gpuscan.model import Held, Node
@@ -16,6 +17,7 @@ from gpuscan.model.outcome import Action
 from gpuscan.profile import Profile
 from gpuscan.recording import Reading, Recording
 from gpuscan.renderers.json_ import document
+from gpuscan.renderers.proof import sentence
 from gpuscan.state import begun, holds, last
 from gpuscan.state.archive import Archive, DamagedArchive
 from gpuscan.state.kept import keep_recording, recordings_in
@@ -157,6 +159,11 @@ class Store:
         notes = begun.find(self.folder) if self._own else []
         return holds.load(self.last, notes, self._archive, self.owner.key)
 
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """Return what is held, as it was read before the judgement."""
+        return self._before.held
+
     def swap(self) -> dict[str, Any] | None:
         """Return the swap that is under way, None without one; raises StateError where that cannot
         be read.
@@ -196,11 +203,15 @@ class Store:
         """
         self._swap_done = proves(report)
         before = rename_held(self._before.held, renamed)
+        rows = proof_rows(node, report.results, before)
+        report = report._replace(proof=rows)
         if self._swap_done:
             proof = Proof(node, report.results, report.run, profile)
             held = hold.after_swap(before, report.changes, proof)
             results = (*report.results, *hold.results_of(held, report.results, node, report.run))
-            return report._replace(held=held, results=results)
+            told = lifted_unproven(node, rows, held, before)
+            notes = (*report.notes, *told)
+            return report._replace(held=held, results=results, notes=notes)
         return report._replace(held=hold.join_holds(before, report.held))
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:
@@ -323,6 +334,10 @@ class Store:
         def write(archive: Archive) -> None:
             for work in tried:
                 archive.note(self.owner.key, self.owner.at_s, "tried", work)
+            for proof in report.proof if source == "live" else ():
+                if proof.seconds:
+                    told = sentence(proof)
+                    archive.note(self.owner.key, self.owner.at_s, "proof", told, proof._asdict())
             row = row_of(report, self.owner, source, self._fingerprint)
             archive.keep(self.owner.key, row, document(report), parts_of(report))
 

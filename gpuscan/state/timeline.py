@@ -16,6 +16,7 @@ EVENTS = {  # kind of event in the archive: kind and text in the timeline
     "swap-begin": ("swap", "swap {} was begun"),
     "swap-end": ("swap", "swap {} was proven"),
     "clear": ("clear", "cleared: {}"),
+    "proof": ("proof", "{}"),
     "hold": ("hold", "{}"),
 }
 

@@ -10,6 +10,7 @@ from gpuscan import collectors
 from gpuscan.durations import format_moment
 from gpuscan.engine import hold, judging
 from gpuscan.engine.blame import Target
+from gpuscan.engine.case import SWAP
 from gpuscan.engine.judging import Selection
 from gpuscan.engine.report import Report
 from gpuscan.engine.suite import aliases
@@ -188,7 +189,7 @@ def _find_under_way(store: Store, asked: Asked) -> dict[str, Any] | None:
 def _reason(one: PartToPull, ticket: str, report: Report, node: Node) -> Held:
     target = Target(one.word, one.address or None, one.serial or None, one.part_number or None)
     action = Action.INSPECT if one.reseated else ACTION.get(one.kind, Action.REPLACE)
-    return hold.reason(target, hold.SWAP, f"swap {ticket} was begun", action, report.run, node)
+    return hold.reason(target, SWAP, f"swap {ticket} was begun", action, report.run, node)
 
 
 def prove(

@@ -79,6 +79,11 @@ FIELDS: dict[type, dict[str, str | dict[str, Any]]] = {
             "const": True,
             "type": None,
         },
+        "proof": {
+            "description": "present where the run is to show that old faults are gone",
+            "const": True,
+            "type": None,
+        },
     },
     NotJudged: {
         "what": "what was not judged: memory, number of GPUs, kernel log",

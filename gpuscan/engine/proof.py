@@ -1,0 +1,173 @@
+"""What a run came to as a proof: whether the faults that a node is held for showed again, after how
+much of what brings them back, and how sure that makes.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from gpuscan.engine.case import Case
+from gpuscan.engine.confidence import cautious, confidence
+from gpuscan.engine.lifting import last_found
+from gpuscan.engine.proving import ask_all, ask_named
+from gpuscan.model import BurnTest, Held, Node, is_unread, read_or
+from gpuscan.model.outcome import Result, Status
+from gpuscan.model.proof import SECONDS, Outcome, ProofAsked, ProofRow
+from gpuscan.model.subject import parse_subject
+
+Tests = Sequence[BurnTest]
+CHECK = "proof.exercised"
+TITLE = "The fault that the node is held for was exercised, and did not show."
+COOLER_C = 5.0  # than when the fault showed: no longer the same load
+UNPROVEN = (Outcome.UNFINISHED, Outcome.NOT_EXERCISED)
+
+
+def proof_rows(
+    node: Node, results: Sequence[Result], held: Sequence[Held] | None = None
+) -> tuple[ProofRow, ...]:
+    """Return a row for each reason that a node was held for when the run began: *held*, where it is
+    judged as if nothing were.
+    """
+    tests = read_or(node.tests, ())
+    asked = ask_named(node, node.asked) if node.asked else ask_all(node, held)
+    return tuple(_row(one, tests, results) for one in asked)
+
+
+def tell_unproven(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Add what a proof was to exercise and did not, as results that are not known."""
+    if not case.run.proof:
+        return results
+    rows = proof_rows(case.node, results)
+    return (*results, *(_unknown(row) for row in rows if row.outcome in UNPROVEN))
+
+
+def _unknown(row: ProofRow) -> Result:
+    what = f"{row.check}: not proven by exercise"
+    why = f"{what}: {row.why}" if row.why else what
+    return Result(CHECK, parse_subject(row.subject), Status.UNKNOWN, TITLE, why)
+
+
+def with_proof(held: Sequence[Held], rows: Iterable[ProofRow], node: Node) -> tuple[Held, ...]:
+    """Return a hold with the time at which faults were exercised and did not show."""
+    shown = {_key(row) for row in rows if row.outcome is Outcome.NOT_SEEN}
+    at_s = 0.0 if is_unread(node.past) else node.past.at_s
+    return tuple(one._replace(exercised_s=at_s) if _key(one) in shown else one for one in held)
+
+
+def _key(one: ProofRow | Held) -> tuple[str, str, str]:
+    return one.check, one.subject, one.serial
+
+
+def lifted_unproven(
+    node: Node, rows: Iterable[ProofRow], left: Sequence[Held], held: Sequence[Held] | None = None
+) -> tuple[str, ...]:
+    """Return a sentence on each reason that is lifted though nothing exercised its fault since it
+    was found: of *held*, where the node is judged as if nothing were, those that are not *left*.
+    """
+    if held is None:
+        held = () if is_unread(node.past) else node.past.held
+    proven = {_key(one) for one in held if one.exercised_s > last_found(one)}
+    kept = {_key(one) for one in left} | proven
+    return tuple(
+        f"{row.subject.replace(':', ' ', 1)} is held no more for {row.check}: not exercised since"
+        " the fault"
+        for row in rows
+        if _key(row) not in kept and row.outcome in UNPROVEN
+    )
+
+
+def propose_proof(case: Case, held: Sequence[Held]) -> tuple[str, ...]:
+    """Return the sentence that proposes a proof, where a run of this machine found what is held and
+    did not exercise it.
+    """
+    past = case.node.past
+    if is_unread(past) or case.run.proof or case.run.recording:
+        return ()
+    before = {_key(one) for one in past.held}
+    open_ = [one for one in held if _key(one) in before and one.exercised_s <= last_found(one)]
+    asked = [each for each in ask_all(case.node, open_) if each.tests and not each.lacks]
+    if not asked:
+        return ()
+    names = dict.fromkeys(f"{each.subject.replace(':', ' ', 1)} ({each.check})" for each in asked)
+    return (f"gpuscan prove exercises {', '.join(names)} for 10 min: is the fault gone?",)
+
+
+def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow:
+    ours = [test for test in tests if test.name in asked.tests]
+    mine = [test for test in ours if _is_on_part(test, asked)]
+    beside = [test for test in ours if test not in mine]
+    seen = _seen_again(asked, mine, results)
+    cut = next((test.ended for test in mine if is_unread(test.ended)), None)
+    row = ProofRow(
+        asked.check,
+        asked.subject,
+        asked.serial,
+        _outcome(asked, mine, seen=bool(seen), cut=cut is not None),
+        _amount(mine, asked.unit),
+        asked.unit,
+        sum(read_or(test.seconds, 0.0) for test in mine),
+        _hottest(mine),
+        asked.hot_c or None,
+        _amount(beside, asked.unit),
+        rate=asked.rate,
+        why=seen or (cut.text if cut is not None else asked.lacks or asked.note),
+    )
+    return _with_confidence(row, mine) if row.outcome is Outcome.NOT_SEEN else row
+
+
+def _with_confidence(row: ProofRow, mine: Tests) -> ProofRow:
+    """Add how sure the proof is; a GPU that stayed much cooler than when its fault showed says
+    nothing of how often it would have.
+    """
+    if row.rate is None:
+        return row
+    if row.hottest_c is not None and row.then_c and row.hottest_c < row.then_c - COOLER_C:
+        why = f"the core stayed below {row.then_c:.0f} °C, at which it showed: no confidence"
+        return row._replace(why="; ".join(filter(None, (row.why, why))))
+    amount = _amount(mine, row.rate.unit)
+    return row._replace(
+        confidence=confidence(row.rate, amount), cautious=cautious(row.rate, amount)
+    )
+
+
+def _is_on_part(test: BurnTest, asked: ProofAsked) -> bool:
+    """Return whether a test exercised the held part, or all GPUs together."""
+    if test.kind == "tool":
+        return test.part == asked.subject.partition(":")[2].partition("/")[0]
+    if not test.to and test.gpu == "node":
+        return True
+    if test.to and asked.pairs:
+        return (test.gpu, test.to) in asked.pairs
+    return bool({test.gpu, test.to} & set(asked.gpus))
+
+
+def _outcome(asked: ProofAsked, mine: Tests, *, seen: bool, cut: bool) -> Outcome:
+    if seen:
+        return Outcome.SEEN
+    if asked.by_state:
+        return Outcome.BY_STATE
+    if not mine or asked.lacks or all(is_unread(test.ended) for test in mine):
+        return Outcome.NOT_EXERCISED
+    return Outcome.UNFINISHED if cut else Outcome.NOT_SEEN
+
+
+def _seen_again(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str:
+    """Return how the fault showed again: the check fails on that part, or one of its tests does."""
+    labels = {test.label for test in mine}
+    for result in results:
+        of_test = result.about.label in labels and result.check.startswith("burnin.")
+        of_part = result.check == asked.check and result.subject == asked.subject
+        if result.status is Status.FAIL and result.findings and (of_test or of_part):
+            return f"{result.check}: {result.findings[0].message}"
+    return ""
+
+
+def _amount(tests: Tests, unit: str) -> float:
+    """Return how much was done: seconds of the tests, or what those of this unit compared."""
+    if unit == SECONDS:
+        return sum(read_or(test.seconds, 0.0) for test in tests)
+    counted = (test for test in tests if read_or(test.what, "") == unit)
+    return float(sum(read_or(test.operations, 0) for test in counted))
+
+
+def _hottest(tests: Iterable[BurnTest]) -> float | None:
+    loads = [test.load for test in tests if not is_unread(test.load)]
+    return max((load.core_c for load in loads if not is_unread(load.core_c)), default=None)
