@@ -10,7 +10,7 @@ from gpuscan.model.outcome import Result
 from gpuscan.model.proof import MOVED, SECONDS, FaultRate
 
 HOUR_S = 3600.0
-WORD_BITS = 32
+WORD_BITS = 64  # of the words that a copy compares
 # the counters of a check's fault in its part's record; all begin at a boot or later
 COUNTERS = {
     "memory.uncorrectable_ecc": "ecc_errors.uncorrected_volatile",

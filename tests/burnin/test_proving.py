@@ -88,7 +88,7 @@ def test_a_fault_that_is_one_from_a_rate_on_comes_at_that_rate() -> None:
     links = len(was_read(GPUS[PART].nvlinks))
     assert one.rate is not None
     assert (one.rate.events, one.rate.documented) == (1, True)
-    assert one.rate.exposure == pytest.approx(links * 1e12 / 32), "a link's share of the words"
+    assert one.rate.exposure == pytest.approx(links * 1e12 / 64), "a link's share of the words"
 
 
 def test_a_setting_needs_no_exercise() -> None:

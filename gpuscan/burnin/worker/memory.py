@@ -1,6 +1,7 @@
 """Patterns over nearly all free memory, every word compared, and the speed of memory."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -249,17 +250,27 @@ def bandwidth(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> Bur
     return judge_comparison(2 * words, "words copied", found, proof, **rates)
 
 
-def repeated(gpu: CudaGpu, events: EventWriter, seconds: float, start: Any) -> list[float]:
-    """Start something again and again for so long, after a first time that does not count; return
-    the times in seconds.
+def repeated(
+    gpu: CudaGpu,
+    events: EventWriter,
+    seconds: float,
+    start: Callable[[], Any],
+    compare: Callable[[], Any] | None = None,
+) -> list[float]:
+    """Start something again and again for so long, after a first time whose time does not count;
+    return the times in seconds. *compare* is done each time, and is not timed.
     """
     start()
     gpu.wait()
+    if compare is not None:
+        compare()
     times: list[float] = []
     ends_s = time.monotonic() + seconds
     while time.monotonic() < ends_s or len(times) < 3:
         before = gpu.mark()
         start()
         times.append(gpu.between_s(before, gpu.mark()))
+        if compare is not None:
+            compare()
         events.heartbeat()
     return times

@@ -3,6 +3,7 @@ each way.
 """
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuscan.burnin.results import BurnInResult, BurnInStatus
@@ -38,7 +39,7 @@ def pcie(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInRe
     host, and both at once.
 
     A made pattern goes from the GPU to the host and back into another buffer, where each word is
-    compared.
+    compared; so is each copy that is timed.
     """
     size = int(float(options.get("mib", MIB)) * (1 << 20))
     loop = Loop(
@@ -55,15 +56,13 @@ def pcie(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInRe
         detector, loop.target, words, lambda: detector.check(loop.target, words, "random", SEED)
     )
     found, where = _around(gpu, detector, loop)
-    rates = _rates(gpu, events, loop, float(options.get("seconds", 3)))
-    detector.check(loop.target, words, "random", SEED)  # what came last of both ways at once
-    gpu.copy(loop.target, loop.down, size)
-    detector.check(loop.target, words, "random", SEED)
-    both = detector.collect()
+    rates, copies = _rates(gpu, events, detector, loop, float(options.get("seconds", 3)))
+    timed = detector.collect()
     again, where_again = _around(gpu, detector, loop)
     gpu.release(loop.source, loop.target, loop.up, loop.down)
-    wrong = found.plus(both).plus(again)
-    result = judge_comparison(4 * words, "words moved to the host and back", wrong, proof, **rates)
+    wrong = found.plus(timed).plus(again)
+    compared = (copies + 2) * words
+    result = judge_comparison(compared, "words moved to the host and back", wrong, proof, **rates)
     if result.status is BurnInStatus.FAIL:
         return result._replace(text=result.text + (where or where_again))
     return result
@@ -94,20 +93,40 @@ def _around(gpu: CudaGpu, detector: Detector, loop: Loop) -> tuple[Mismatches, s
     return found, "; a second upload is right: on the way to the GPU"
 
 
-def _rates(gpu: CudaGpu, events: EventWriter, loop: Loop, seconds: float) -> dict[str, float]:
-    """Return the median rates in GB/s; `both` sums the two ways at once, on two streams."""
+def _rates(
+    gpu: CudaGpu, events: EventWriter, detector: Detector, loop: Loop, seconds: float
+) -> tuple[dict[str, float], int]:
+    """Return the median rates in GB/s, of which `both` sums the two ways at once, on two streams;
+    and how many copies were compared.
+    """
+    words = loop.size // 8
     gpu.copy(loop.up, loop.source, loop.size)
     other = gpu.call("cuStreamCreate", 1)
-    ways = {"to_card_gbps": (1, lambda: gpu.copy(loop.target, loop.up, loop.size))}
-    ways["to_host_gbps"] = (1, lambda: gpu.copy(loop.down, loop.source, loop.size))
-    ways["both_gbps"] = (2, lambda: _both(gpu, loop, other))
-    rates = {}
-    for name, (traffic, start) in ways.items():
-        times = repeated(gpu, events, seconds / len(ways), start)
+
+    def arrived() -> None:
+        detector.check(loop.target, words, "random", SEED)
+
+    def left() -> None:  # no kernel reads what lies on the host
+        gpu.copy(loop.target, loop.down, loop.size)
+        arrived()
+
+    def both() -> None:
+        arrived()
+        left()
+
+    ways: dict[str, tuple[int, Callable[[], Any], Callable[[], Any]]] = {
+        "to_card_gbps": (1, lambda: gpu.copy(loop.target, loop.up, loop.size), arrived),
+        "to_host_gbps": (1, lambda: gpu.copy(loop.down, loop.source, loop.size), left),
+        "both_gbps": (2, lambda: _both(gpu, loop, other), both),
+    }
+    rates, compared = {}, 0
+    for name, (traffic, start, compare) in ways.items():
+        times = repeated(gpu, events, seconds / len(ways), start, compare)
+        compared += traffic * (len(times) + 1)
         rates[name] = round(traffic * loop.size / sorted(times)[len(times) // 2] / 1e9, 2)
         events.write("sample", **{name: rates[name]})
     gpu.call("cuStreamDestroy", other)
-    return rates
+    return rates, compared
 
 
 def _both(gpu: CudaGpu, loop: Loop, other: Any) -> None:
@@ -163,8 +182,8 @@ def peer(gpu: CudaGpu, events: EventWriter, options: dict[str, Any]) -> BurnInRe
 def _pair(
     gpu: CudaGpu, other: CudaGpu, events: EventWriter, size: int, seconds: float
 ) -> BurnInResult:
-    """Send a pattern to another GPU, compare it there by that GPU's own kernel; then time one
-    way and both.
+    """Send a pattern to another GPU, and back at once; each copy is timed, and compared where it
+    arrives by that GPU's own kernel.
     """
     direct = gpu.reaches(other) and other.reaches(gpu)
     source, target = gpu.take(size), other.take(size)
@@ -182,17 +201,23 @@ def _pair(
             prove_detector(here, back, words, lambda: here.check(back, words, "random", SEED + 1)),
         ]
     )
-    one = repeated(gpu, events, seconds / 2, lambda: gpu.copy(target, source, size))
-    there.check(target, words, "random", SEED)
-    other.wait()  # what follows writes there again
+
+    def compare() -> None:
+        there.check(target, words, "random", SEED)
+        other.wait()  # what follows writes there again
+
+    def compare_both() -> None:
+        compare()
+        here.check(back, words, "random", SEED + 1)
+
+    one = repeated(gpu, events, seconds / 2, lambda: gpu.copy(target, source, size), compare)
     two = repeated(
         gpu,
         events,
         seconds / 2,
         lambda: _exchange(gpu, other, (target, source), (back, from_other), size),
+        compare_both,
     )
-    there.check(target, words, "random", SEED)
-    here.check(back, words, "random", SEED + 1)
     for end, at in ((other, target), (gpu, back)):
         end.zero(at, size)  # so that what is right there in the end has come now
         end.wait()
@@ -207,7 +232,8 @@ def _pair(
         "one_way_gbps": _rate(size, one),
         "both_gbps": _rate(2 * size, two),
     }
-    return judge_comparison(5 * words, "words", found.plus(returned), proof, **numbers)
+    compared = (len(one) + 1 + 2 * (len(two) + 1) + 2) * words
+    return judge_comparison(compared, "words", found.plus(returned), proof, **numbers)
 
 
 def _exchange(

@@ -173,6 +173,27 @@ def test_each_fault_is_found(
         assert int(row["address"], 16) % 8 == 0
 
 
+@pytest.mark.parametrize("name", ["pcie", "peer"])
+def test_one_wrong_copy_is_found_whichever_it_is(
+    fake: fake_cuda.Driver, work: Run, name: str
+) -> None:
+    seen: list[str] = []
+    wrong = -1
+
+    def fault(by: str, _at: int, block: array[int]) -> None:
+        if by == "copy" and len(block) > 1000:
+            block[40] ^= 8 * (len(seen) == wrong)
+            seen.append(by)
+
+    fake.after_write = fault
+    assert result(work(one(name, seconds=0)))["status"] == "pass"
+    copies = len(seen)
+    assert copies > 10
+    for wrong in range(copies):
+        seen.clear()
+        assert result(work(one(name, seconds=0)))["status"] == "fail", f"copy {wrong} of {copies}"
+
+
 @pytest.mark.parametrize(
     "places", [[40], [0], range(0, 4000, 8)], ids=["one", "where-the-flip-is", "many"]
 )
