@@ -72,8 +72,8 @@ def load_newest_failure(state_dir: str, gpu: str) -> "TicketInput":
     from gpuscan.tickets.load import from_archive
     from gpuscan.tickets.ticket import TicketInput
 
-    stored, rows = timeline.find_newest_failing(state_dir)
+    stored, rows, proofs = timeline.find_newest_failing(state_dir)
     document = from_archive(stored, gpu)
     host = document["host"].get("hostname") or "a machine without a host name"
     complain(f"gpuscan: newest failing run: {host}, {document['run'].get('started_at')}")
-    return TicketInput(document, rows, timeline.find_holders(document))
+    return TicketInput(document, rows, timeline.find_holders(document), proofs=proofs)

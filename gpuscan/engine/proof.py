@@ -56,21 +56,28 @@ def _key(one: ProofRow | Held) -> tuple[str, str, str]:
     return one.check, one.subject, one.serial
 
 
-def lifted_unproven(
+def mark_unproven(
     node: Node, rows: Iterable[ProofRow], left: Sequence[Held], held: Sequence[Held] | None = None
-) -> tuple[str, ...]:
-    """Return a sentence on each reason that is lifted though nothing exercised its fault since it
-    was found: of *held*, where the node is judged as if nothing were, those that are not *left*.
+) -> tuple[ProofRow, ...]:
+    """Return the rows with those marked whose reason is lifted though nothing exercised its fault
+    since it was found: of *held*, where the node is judged as if nothing were, those not *left*.
     """
     if held is None:
         held = () if is_unread(node.past) else node.past.held
     proven = {_key(one) for one in held if one.exercised_s > last_found(one)}
-    kept = {_key(one) for one in left} | proven
+    lifted = {_key(one) for one in held} - {_key(one) for one in left} - proven
+    return tuple(
+        row._replace(unproven=row.outcome in UNPROVEN and _key(row) in lifted) for row in rows
+    )
+
+
+def unproven_notes(rows: Iterable[ProofRow]) -> tuple[str, ...]:
+    """Return the sentence on each reason that is lifted without a proof."""
     return tuple(
         f"{row.subject.replace(':', ' ', 1)} is held no more for {row.check}: not exercised since"
         " the fault"
         for row in rows
-        if _key(row) not in kept and row.outcome in UNPROVEN
+        if row.unproven
     )
 
 

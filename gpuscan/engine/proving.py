@@ -16,7 +16,8 @@ from gpuscan.model.subject import parse_subject
 
 ANY = "burnin.completion"  # stands for any fault of a GPU of which none is known
 GONE = "it is in no slot of this node: once it is back, or changed, run gpuscan swap verify"
-OTHER = "another GPU is in its slot, serial {}: gpuscan swap verify proves the swap"
+OTHER = "another GPU is in its slot, serial {}"
+PROVE_SWAP = ": gpuscan swap verify proves the swap"
 
 
 def ask_all(node: Node, held: Sequence[Held] | None = None) -> tuple[ProofAsked, ...]:
@@ -79,10 +80,12 @@ def ask(held: Held, node: Node) -> ProofAsked:
         return asked._replace(lacks=GONE)
     other = serial_in(parse_subject(held.subject).kind, found.record) if found.record else ""
     replaced = found.place is Place.REPLACED
+    is_verified = not is_unread(node.past) and held not in node.past.held  # by swap verify
+    advice = "" if is_verified else PROVE_SWAP
     links = len(read_or(getattr(found.record, "nvlinks", ()), ()))
     pairs = tuple((words[0], words[2]) for words in found_in if len(words) > 2)
     asked = asked._replace(
-        note=OTHER.format(other) if replaced else "",
+        note=OTHER.format(other) + advice if replaced else "",
         rate=rate_of(held, links),
         pairs=pairs,
     )

@@ -19,10 +19,11 @@ from gpuscan.engine.naming import name_codes
 from gpuscan.engine.pairs import blame_common_end
 from gpuscan.engine.partial import find_partial
 from gpuscan.engine.proof import (
-    lifted_unproven,
+    mark_unproven,
     proof_rows,
     propose_proof,
     tell_unproven,
+    unproven_notes,
     with_proof,
 )
 from gpuscan.engine.report import Report
@@ -63,8 +64,9 @@ def judge(case: Case) -> Report:
         results = run_checks(case)
     for stage in STAGES:
         results = stage(case, results)
-    proof = proof_rows(case.node, results)
-    held = with_proof(hold_after(case, results), proof, case.node)
+    rows = proof_rows(case.node, results)
+    held = with_proof(hold_after(case, results), rows, case.node)
+    proof = mark_unproven(case.node, rows, held)
     return Report(
         run=case.run,
         host=case.node.host,
@@ -75,7 +77,7 @@ def judge(case: Case) -> Report:
         notes=(
             *case.notes,
             *asleep_notes(held),
-            *lifted_unproven(case.node, proof, held),
+            *unproven_notes(proof),
             *propose_proof(case, held),
         ),
         incidents=read_or(case.node.incidents, ()),

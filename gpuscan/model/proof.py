@@ -67,6 +67,7 @@ class ProofRow(NamedTuple):
     *confidence* (0 to 1) is the probability that the fault would have shown, by *rate*; *cautious*
     the same for a rate that is itself known from few events only. *why* says how the fault was seen
     again, why nothing exercised it, what cut the proof short, or why nothing tells how sure it is.
+    *unproven*: this run lifts the reason, and nothing exercised its fault since it was found.
     """
 
     check: str
@@ -83,3 +84,4 @@ class ProofRow(NamedTuple):
     cautious: float | None = None
     rate: FaultRate | None = None
     why: str = ""
+    unproven: bool = False

@@ -39,13 +39,19 @@ def headline(report: Report) -> str:
     """
     cause = _cause(report)
     verdict = f"{report.verdict} ({shown_code(report)})"
-    rest = (*swap_lines(report), *partial_lines(report))
+    rest = (*swap_lines(report), *unproven_lines(report), *partial_lines(report))
     return "; ".join([f"{verdict}: {cause}" if cause else verdict, *rest])
 
 
 def swap_lines(report: Report) -> list[str]:
     """Return the sentence on a swap that is under way, none without one."""
     return [f"swap {report.swap_left} is not verified"] if report.swap_left else []
+
+
+def unproven_lines(report: Report) -> list[str]:
+    """Return the sentence on what this run lifts without a proof, none where there is no such."""
+    names = [f"{_words(row.subject)} ({row.check})" for row in report.proof if row.unproven]
+    return [f"not exercised since the fault: {', '.join(dict.fromkeys(names))}"] if names else []
 
 
 def partial_lines(report: Report) -> list[str]:

@@ -20,7 +20,8 @@ from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
 from gpuscan.model.report_rows import Measurement
-from gpuscan.renderers.headline import partial_lines, swap_lines
+from gpuscan.renderers.headline import partial_lines, swap_lines, unproven_lines
+from gpuscan.renderers.proof import sentence
 from gpuscan.text import harmless, printable
 
 ALLOWED = {
@@ -149,9 +150,18 @@ def _make_names_unique(root: ElementTree.Element) -> None:
 
 
 def _aside(report: Report) -> list[str]:
-    """Return what no test case shows: the hold, a swap under way, what was not judged."""
+    """Return what no test case shows: the hold, a swap under way, what a proof came to, what was
+    not judged.
+    """
     held = [report.hold_told] if report.hold_told else []
-    return [*held, *swap_lines(report), *partial_lines(report)]
+    proof = [sentence(row) for row in report.proof if row.seconds]
+    return [
+        *held,
+        *swap_lines(report),
+        *proof,
+        *unproven_lines(report),
+        *partial_lines(report),
+    ]
 
 
 def _properties(report: Report) -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """What a proof came to, for people: how much of what brings a fault back was done without it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gpuscan.durations import format_span
 from gpuscan.model.proof import SECONDS, FaultRate, Outcome, ProofRow
@@ -18,19 +19,29 @@ TOLD = {
 def lines(rows: tuple[ProofRow, ...]) -> Iterator[Line]:
     """Yield the lines on each reason of a hold."""
     for row in rows:
-        first, *rest = _sentences(row)
+        first, *rest = sentences(row)
         yield indented(first, "Proof:   ")
         yield from map(indented, rest)
 
 
 def sentence(row: ProofRow) -> str:
     """Return what a proof came to in one line."""
-    return "; ".join(_sentences(row))
+    return "; ".join(sentences(row))
 
 
-def _sentences(row: ProofRow) -> Iterator[str]:
-    why = f": {row.why}" if row.why else ""
-    yield f"{row.subject.replace(':', ' ', 1)}, {row.check}: {TOLD[row.outcome]}{why}"
+def parse(row: Mapping[str, Any]) -> ProofRow:
+    """Return a row as a report's JSON has it."""
+    known = {name: row[name] for name in ProofRow._fields if name in row}
+    rate = FaultRate(**row["rate"]) if row["rate"] else None
+    return ProofRow(**{**known, "outcome": Outcome(row["outcome"]), "rate": rate})
+
+
+def sentences(row: ProofRow) -> Iterator[str]:
+    """Yield what a proof came to: whether the fault showed, what was done, how sure that makes."""
+    serial = f", serial {row.serial}" if row.serial else ""
+    why = f": {row.why.removeprefix(f'{row.check}: ')}" if row.why else ""
+    part = row.subject.replace(":", " ", 1)
+    yield f"{part}{serial} ({row.check}): {TOLD[row.outcome]}{why}"
     if row.seconds:
         yield _exposure(row)
     if row.confidence is not None and row.rate is not None:
@@ -40,11 +51,16 @@ def _sentences(row: ProofRow) -> Iterator[str]:
 def _exposure(row: ProofRow) -> str:
     """Tell what was done, how hot, and beside what."""
     span = format_span(row.seconds)
-    done = span if row.unit == SECONDS else f"{row.amount:,.0f} {row.unit} in {span}"
+    done = span if row.unit == SECONDS else f"{_amount(row.amount, row.unit)} {row.unit} in {span}"
     heat = f", core up to {row.hottest_c:.0f} °C" if row.hottest_c is not None else ""
     then = f" ({row.then_c:.0f} °C when it showed)" if heat and row.then_c else ""
-    beside = f"; its neighbours {row.beside:,.0f}" if row.beside else ""
+    beside = f"; its neighbours {_amount(row.beside, row.unit)} beside it" if row.beside else ""
     return f"exercised {done}{heat}{then}{beside}"
+
+
+def _amount(amount: float, unit: str) -> str:
+    """Return an amount without its unit, a time with it."""
+    return format_span(amount) if unit == SECONDS else f"{amount:,.0f}"
 
 
 def _percent(share: float) -> str:
@@ -54,10 +70,9 @@ def _percent(share: float) -> str:
 
 def _sureness(confidence: float, cautious: float | None, rate: FaultRate) -> str:
     """Tell how sure it is that the fault is gone, and by what."""
-    span = format_span(rate.exposure)
-    exposure = span if rate.unit == SECONDS else f"{rate.exposure:,.0f} {rate.unit}"
+    unit = "" if rate.unit == SECONDS else f" {rate.unit}"
     few = f" ({_percent(cautious)} allowing for so few events)" if cautious is not None else ""
     return (
         f"it would have shown with {_percent(confidence)}{'' if rate.documented else few}, at"
-        f" {rate.events:,} in {exposure} ({rate.source})"
+        f" {rate.events:,} in {_amount(rate.exposure, rate.unit)}{unit} ({rate.source})"
     )

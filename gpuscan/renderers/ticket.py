@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuscan.engine.partial import told
 from gpuscan.model.report_rows import NotJudged
 from gpuscan.model.subject import parse_subject
+from gpuscan.renderers import proof
 from gpuscan.renderers.folding import ranges
 from gpuscan.text import as_json, printable
 
@@ -126,6 +127,8 @@ def _sections(ticket: Mapping[str, Any]) -> Iterator[Section]:
     yield "Machine", _machine(ticket)
     for number, finding in enumerate(ticket["findings"], 1):
         yield f"Finding {number}: {_short(finding['message'])}", _finding(finding)
+    if ticket["exercised"]:
+        yield "Proof: was the fault exercised since?", _exercised(ticket["exercised"])
     policy = ticket["policy"]
     yield (
         "NVIDIA's policy",
@@ -237,6 +240,15 @@ def _finding(finding: Mapping[str, Any]) -> list[TicketLine]:
     if policy["text"]:
         entries.append(TicketLine("policy", policy["text"]))
     return entries + ([TicketLine("source", policy["source"])] if policy["source"] else [])
+
+
+def _exercised(rows: Sequence[Mapping[str, Any]]) -> list[TicketLine]:
+    """Tell what was exercised, how much, beside what, and how sure that makes."""
+    return [
+        TicketLine(row["at"] or "unknown", _short(words))
+        for row in rows
+        for words in proof.sentences(proof.parse(row))
+    ]
 
 
 def _value(value: Any) -> str:

@@ -366,6 +366,14 @@ class Archive:
         )
         return [{**row, "data": _parsed(row["data"])} for row in rows]
 
+    def proofs(self, since_s: float) -> list[Row]:
+        """Return {machine, at, data} of the proofs on all machines from *since_s* on, in order."""
+        rows = self._query(
+            "SELECT machine, at, data FROM events WHERE kind = 'proof' AND at >= ? ORDER BY id",
+            (since_s,),
+        )
+        return [{**row, "data": _parsed(row["data"])} for row in rows]
+
     def all_parts(self, since_s: float) -> list[Row]:
         """Return every column of the parts of all machines that were seen since."""
         return self._query("SELECT * FROM parts WHERE last_at >= ?", (since_s,))

@@ -1,9 +1,51 @@
-"""What earlier burn-ins did with each part: how often a fault showed, in how much of a test."""
+"""What earlier burn-ins did with each part: how often a fault showed, in how much of a test; and
+whether what is held was exercised since.
+"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gpuscan.durations import format_moment
+
 Run = dict[str, float]  # measured name -> value
+
+
+def is_exercised(reason: Mapping[str, Any]) -> bool | None:
+    """Tell whether the fault of one reason of a hold was exercised since it was last found, and did
+    not show; None for one that nothing needs to exercise.
+    """
+    from gpuscan.engine.drives import STATE, drive_of  # heavier than the rest of `status`
+
+    is_setting = reason.get("action") == "fix-config"
+    if is_setting or drive_of(str(reason.get("check", ""))) == STATE:
+        return None
+    found_s = max(float(reason.get("seen_s", 0.0)), float(reason.get("since_s", 0.0)))
+    return float(reason.get("exercised_s", 0.0)) > found_s
+
+
+def told_exercised(reason: Mapping[str, Any]) -> str:
+    """Return that in words, empty for a fault that nothing needs to exercise."""
+    done = is_exercised(reason)
+    if done is None:
+        return ""
+    if not done:
+        return "not exercised since the fault"
+    return f"exercised {format_moment(reason['exercised_s'])}, did not show"
+
+
+def told_proofs(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the proofs that the archive has ({machine, at, data}) as a report's JSON has them,
+    with the machine, the time and the sentence on each; without those that make no sense.
+    """
+    from gpuscan.renderers.proof import parse, sentence
+
+    for event in events:
+        row = event["data"]
+        try:
+            told = sentence(parse(row))
+        except (TypeError, ValueError, KeyError, AttributeError):
+            continue
+        yield {"machine": event["machine"], "at": event["at"], **row, "told": told}
 
 
 def past_tests(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.subject import parse_subject
 from gpuscan.state import footprint
 from gpuscan.state.archive import Archive
+from gpuscan.state.exercised import told_proofs
 from gpuscan.state.place import state_dir
 from gpuscan.text import printable
 
@@ -32,7 +33,8 @@ def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
     *part* (slot or serial) and *check* (area, id or glob) keep only runs with such findings. A
     check that was renamed has its current id, and answers to its old ones as well.
     """
-    stored = open_archive(folder).runs(parse_moment("--since", since))
+    archive, since_s = open_archive(folder), parse_moment("--since", since)
+    stored, proofs = archive.runs(since_s), list(told_proofs(archive.proofs(since_s)))
     checks = all_checks()
     renamed = aliases(checks) | HOLD_ALIASES
     if check:
@@ -44,8 +46,14 @@ def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
             for row in run["findings"]
             if _matches(row, part, check, renamed)
         ]
-        if findings or not (part or check):
-            runs.append({**run, "findings": findings})
+        proof = [
+            row
+            for row in proofs
+            if (row["machine"], row["at"]) == (run["machine"], run["at"])
+            and _matches({**row, "check_id": row["check"]}, part, check, renamed)
+        ]
+        if findings or proof or not (part or check):
+            runs.append({**run, "findings": findings, "proof": proof})
     return runs
 
 
@@ -93,6 +101,7 @@ def render_runs(folder: str, since: str, part: str, check: str, format_: str) ->
                 f"{'':18}{row['severity']}  {row['subject']}  {row['check_id']}: {row['message']}"
                 for row in run["findings"]
             ]
+        lines += [f"{'':18}proof  {row['told']}" for row in run["proof"]]
     if not lines:
         return "no stored run matches\n"
     table = [HEAD, *lines, footprint.told(footprint.measure(folder))]

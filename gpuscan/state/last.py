@@ -279,7 +279,8 @@ def _public_reason(reason: Found) -> Found:
     kind, _, _ = reason["subject"].partition(":")
     subject = reason["subject"] if kind in PUBLIC_KINDS else kind
     names = ("code", "action", "check", "since_s")
-    return {**{name: reason[name] for name in names}, "subject": _without_ids(subject)}
+    later = {name: reason.get(name, 0.0) for name in ("seen_s", "exercised_s")}
+    return {**{name: reason[name] for name in names}, **later, "subject": _without_ids(subject)}
 
 
 def _without_ids(subject: str) -> str:

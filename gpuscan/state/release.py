@@ -13,6 +13,7 @@ from gpuscan.errors import UsageError
 from gpuscan.model import Held
 from gpuscan.state import begun, holds, last
 from gpuscan.state.archive import Archive
+from gpuscan.state.exercised import told_exercised
 from gpuscan.state.place import locked, node_state, set_aside, state_dir
 from gpuscan.state.whoami import this_machine
 from gpuscan.text import printable
@@ -74,9 +75,11 @@ def _stored(folder: str, here: dict[str, str]) -> tuple[tuple[Held, ...], tuple[
 def _lines_of(held: Held) -> list[str]:
     serial = f", serial {held.serial}" if held.serial else ""
     since = format_moment(held.since_s)
+    exercised = told_exercised(held._asdict())
     return [
         f"  {held.subject}{serial}: {held.message}",
         f"    {held.check}: {held.action}, exit code {held.code}, since {since}",
+        *([f"    {exercised}"] if exercised else []),
         f"    {lifted_by(held)}",
     ]
 

@@ -12,6 +12,8 @@ from gpuscan.engine.partial import told
 from gpuscan.engine.report import Report
 from gpuscan.model import Held
 from gpuscan.model.identity import real
+from gpuscan.model.proof import PROOF
+from gpuscan.model.report_rows import RunInfo
 from gpuscan.recording import Recording
 from gpuscan.renderers.headline import headline
 from gpuscan.state import last
@@ -86,7 +88,7 @@ def document_of(report: Report, owner: Whose, held: Sequence[Held], swap: Any) -
         "action": report.action.value,
         "headline": headline(report),
         "profile": run.profile.name,
-        "level": run.level,
+        "level": _level(run),
         "scope": {"full": not limits, "limits": limits},
         "hold": None if whole is None else {**whole, "reasons": stored(awake)},
         "asleep": stored(one for one in held if one.asleep),
@@ -110,11 +112,16 @@ def row_of(report: Report, owner: Whose, source: str, fingerprint: str) -> dict[
         "complete": report.complete,
         "action": report.action.value,
         "profile": run.profile.name,
-        "level": run.level,
+        "level": _level(run),
         "full": not run.limited_to,
         "headline": headline(report),
         "findings": list(_findings(report)),
     }
+
+
+def _level(run: RunInfo) -> str:
+    """Return what exercised the GPUs: a level, or a proof."""
+    return PROOF if run.proof else run.level
 
 
 def _findings(report: Report) -> Any:

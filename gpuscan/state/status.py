@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuscan.durations import UNITS_S, format_moment, parse_duration
 from gpuscan.errors import GpuscanError, complain, mute
 from gpuscan.state import begun, last
+from gpuscan.state.exercised import is_exercised, told_exercised
 from gpuscan.state.place import StateError, node_state, refuse_shared, state_dir
 from gpuscan.state.whoami import this_machine
 
@@ -310,7 +311,7 @@ def _answer(code: int, verdict: str, reason: str, found: dict[str, Any] | None =
 def render(found: Answer, format_: str) -> str:
     """Return the answer as text, as one line of at most WIDTH bytes, or as JSON."""
     if format_ == "json":
-        return json.dumps(found, indent=1) + "\n"
+        return json.dumps(_with_exercised(found), indent=1) + "\n"
     line = f"{found['verdict']} ({found['exit_code']})"
     if found["reason"]:
         line += f": {found['reason']}"
@@ -318,6 +319,14 @@ def render(found: Answer, format_: str) -> str:
     if format_ == "oneline":
         return _truncate(line) + "\n"
     return "\n".join([line, *_details(found)]) + "\n"
+
+
+def _with_exercised(found: Answer) -> Answer:
+    """Return the answer with whether each held fault was exercised since (null: need not be)."""
+    if not found["hold"]:
+        return found
+    reasons = [{**one, "exercised": is_exercised(one)} for one in found["hold"]["reasons"]]
+    return {**found, "hold": {**found["hold"], "reasons": reasons}}
 
 
 def _one_line(text: str) -> str:
@@ -336,7 +345,8 @@ def _details(found: Answer) -> list[str]:
     for reason in hold["reasons"] if hold else ():
         serial = f", serial {reason['serial']}" if reason.get("serial") else ""
         text = f"{reason.get('subject', 'node')}{serial}: {reason.get('message', '')}"
-        lines.append(f"  {_one_line(text)}")
+        exercised = told_exercised(reason)
+        lines.append(f"  {_one_line(f'{text}; {exercised}' if exercised else text)}")
     if hold:
         lines.append("  gpuscan explain hold shows what lifts it")
     if run and run["at"]:

@@ -9,7 +9,7 @@ from gpuscan.collectors import past
 from gpuscan.engine import hold
 from gpuscan.engine.case import rename_held
 from gpuscan.engine.lifting import Proof, proves_health
-from gpuscan.engine.proof import lifted_unproven, proof_rows
+from gpuscan.engine.proof import mark_unproven, proof_rows, unproven_notes
 from gpuscan.engine.report import Report
 from gpuscan.errors import used_up
 from gpuscan.model import Held, Node
@@ -209,9 +209,9 @@ class Store:
             proof = Proof(node, report.results, report.run, profile)
             held = hold.after_swap(before, report.changes, proof)
             results = (*report.results, *hold.results_of(held, report.results, node, report.run))
-            told = lifted_unproven(node, rows, held, before)
-            notes = (*report.notes, *told)
-            return report._replace(held=held, results=results, notes=notes)
+            marked = mark_unproven(node, rows, held, before)
+            notes = (*report.notes, *unproven_notes(marked))
+            return report._replace(held=held, results=results, notes=notes, proof=marked)
         return report._replace(held=hold.join_holds(before, report.held))
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:
@@ -334,12 +334,12 @@ class Store:
         def write(archive: Archive) -> None:
             for work in tried:
                 archive.note(self.owner.key, self.owner.at_s, "tried", work)
-            for proof in report.proof if source == "live" else ():
-                if proof.seconds:
-                    told = sentence(proof)
-                    archive.note(self.owner.key, self.owner.at_s, "proof", told, proof._asdict())
+            whole = document(report)
+            for proof, data in zip(report.proof, whole.get("proof", ()), strict=True):
+                if proof.seconds and source == "live":
+                    archive.note(self.owner.key, self.owner.at_s, "proof", sentence(proof), data)
             row = row_of(report, self.owner, source, self._fingerprint)
-            archive.keep(self.owner.key, row, document(report), parts_of(report))
+            archive.keep(self.owner.key, row, whole, parts_of(report))
 
         whole = not report.run.limited_to and bool(self.owner.boot_id)
         if source == "live" and self._recording is not None and whole and self._archive:

@@ -7,6 +7,7 @@ from gpuscan.durations import format_utc
 from gpuscan.errors import UsageError
 from gpuscan.model.outcome import FAILED
 from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
+from gpuscan.state.exercised import told_proofs
 from gpuscan.state.history import open_archive
 from gpuscan.state.whoami import this_machine
 
@@ -21,8 +22,11 @@ EVENTS = {  # kind of event in the archive: kind and text in the timeline
 }
 
 
-def find_newest_failing(folder: str) -> tuple[Any, list[dict[str, Any]]]:
-    """Return the report and the timeline of the newest stored run that failed.
+def find_newest_failing(
+    folder: str,
+) -> tuple[Any, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the report and the timeline of the newest stored run that failed, and the proofs on
+    its machine up to then, oldest first.
 
     Raises UsageError where none is stored.
     """
@@ -31,7 +35,10 @@ def find_newest_failing(folder: str) -> tuple[Any, list[dict[str, Any]]]:
     if run is None:
         raise UsageError(f"{archive.path}: no failing run is stored: no ticket")
     rows = sorted(_entries(archive, run["machine"], run["at"]), key=lambda row: row["at"])
-    return run["report"], rows
+    events = archive.proofs(run["at"] - BACK_DAYS * DAY_S)
+    mine = (one for one in events if one["machine"] == run["machine"] and one["at"] <= run["at"])
+    proofs = [{**row, "at": format_utc(row["at"])} for row in told_proofs(mine)]
+    return run["report"], rows, proofs
 
 
 def _entries(archive: Archive, machine: str, until_s: float) -> Iterator[dict[str, Any]]:
@@ -51,7 +58,14 @@ def _entries(archive: Archive, machine: str, until_s: float) -> Iterator[dict[st
     for event in archive.events(machine):
         if event["kind"] in EVENTS and event["at"] >= since_s:
             kind, text = EVENTS[event["kind"]]
-            yield _entry(event["at"], kind, text.format(event["text"]))
+            yield _entry(event["at"], kind, text.format(event["text"]), _subject_of(event))
+
+
+def _subject_of(event: Mapping[str, Any]) -> str | None:
+    """Return the part that a proof was on; any other event is the node's."""
+    data = event["data"]
+    is_of_part = event["kind"] == "proof" and isinstance(data, dict)
+    return str(data.get("subject", "node")) if is_of_part else None
 
 
 def _entry(at_s: float, kind: str, text: str, subject: str | None = None) -> dict[str, Any]:

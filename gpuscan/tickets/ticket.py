@@ -11,6 +11,7 @@ from gpuscan.durations import format_utc
 from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.errors import UsageError, near_misses
 from gpuscan.model.outcome import Action
+from gpuscan.model.proof import Outcome, ProofRow
 from gpuscan.model.subject import Subject, parse_subject
 from gpuscan.tickets.parts import (
     NODE,
@@ -43,6 +44,8 @@ FINDING = (
     "check", "subject", "message", "action", "urgency", "impact", "observed", "expected",
     "culprits", "source",
 )  # fmt: skip
+PROOF = ("at", *(name for name in ProofRow._fields if name != "unproven"))
+BY_STATE, SEEN = Outcome.BY_STATE.value, Outcome.SEEN.value
 DIAGNOSTIC = re.compile(r"field[ -]?diag|fieldiag", re.IGNORECASE)
 POWER_CYCLE = re.compile(r"power[ -]cycle|cold start", re.IGNORECASE)
 NO_DIAGNOSTIC = "not run: gpuscan cannot run NVIDIA's field diagnostic; NVIDIA asks for its log"
@@ -59,13 +62,15 @@ class TicketInput(NamedTuple):
     """What a ticket is made of: a report's JSON document, and what was kept next to it.
 
     *timeline* rows: {at, kind, text, subject}; *holders*: processes that hold the device files,
-    None where nobody looked; *files*: {name, bytes, sha256, made_at}.
+    None where nobody looked; *files*: {name, bytes, sha256, made_at}; *proofs*: what earlier runs
+    came to as proofs, as a report has it, each with its time.
     """
 
     document: Document
     timeline: Sequence[Row] = ()
     holders: Sequence[Row] | None = None
     files: Sequence[Row] = ()
+    proofs: Sequence[Row] = ()
 
 
 def build_ticket(source: TicketInput, gpu: str = "") -> dict[str, Any]:
@@ -103,6 +108,7 @@ def build_ticket(source: TicketInput, gpu: str = "") -> dict[str, Any]:
         "part": _part(part),
         "findings": [_finding(document, finding) for finding in own],
         "also_failed": [_brief(document, finding) for finding in failed if finding not in own],
+        "exercised": _exercised(document, part, source.proofs),
         "policy": (OF_VENDOR if kind else policy.general_policy())._asdict(),
         "timeline": timeline,
         "last_power_cycle": _last_tried(timeline, POWER_CYCLE) or NO_POWER_CYCLE,
@@ -180,6 +186,20 @@ def _happened_at(document: Document, incident: Row) -> str | None:
         return None
     started_s = calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ"))
     return format_utc(started_s - uptime_s + first_s)
+
+
+def _exercised(document: Document, part: Part | None, stored: Sequence[Row]) -> list[Row]:
+    """Return what the newest proof of each fault of this part came to: what was exercised, how
+    much, beside what, and how sure that makes.
+    """
+    at = document["run"]["started_at"]
+    newest: dict[str, Row] = {}
+    for row in (*stored, *({"at": at, **row} for row in document.get("proof", ()))):
+        is_mine = row["subject"] == subject_of(part) and row["outcome"] != BY_STATE
+        says_more = row["seconds"] or row["outcome"] == SEEN or row["check"] not in newest
+        if is_mine and says_more:
+            newest[row["check"]] = {name: row[name] for name in PROOF if name in row}
+    return list(newest.values())
 
 
 def _brief(document: Document, finding: Finding) -> dict[str, Any]:

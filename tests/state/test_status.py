@@ -112,10 +112,36 @@ def test_status(call: Call, tmp_path: Path, name: str) -> None:
     assert told in done.out
     document = json.loads(call("status", "--state-dir", folder, "--format", "json", *words).out)
     assert (document["exit_code"], document["usable"]) == (code, code == 0)
-    assert document["hold"] == (changes.get("hold") if "another machine" not in name else None)
+    held = None
+    if "hold" in changes and "another machine" not in name:
+        held = {**HOLD, "reasons": [{**one, "exercised": False} for one in HOLD["reasons"]]}
+    assert document["hold"] == held
     line = call("status", "--state-dir", folder, "--format", "oneline", *words).out
     assert line.count("\n") == 1
     assert len(line.encode()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("changes", "exercised", "told"),
+    [
+        ({}, False, "; not exercised since the fault\n"),
+        ({"exercised_s": 1.7e9}, False, "; not exercised since the fault\n"),
+        ({"exercised_s": 1.8e9}, True, "; exercised 2027-01-15 08:00 UTC, did not show\n"),
+        ({"exercised_s": 1.8e9, "seen_s": 1.9e9}, False, "; not exercised since the fault\n"),
+        ({"check": "driver.version"}, None, ""),
+    ],
+)
+def test_a_hold_tells_whether_its_fault_was_exercised(
+    call: Call, tmp_path: Path, changes: dict[str, Any], exercised: bool | None, told: str
+) -> None:
+    hold = {**HOLD, "reasons": [{**HOLD["reasons"][0], **changes}]}
+    folder = stored(tmp_path, hold=hold)
+    document = json.loads(call("status", "--state-dir", folder, "--format", "json").out)
+    assert document["hold"]["reasons"][0]["exercised"] is exercised
+    text = call("status", "--state-dir", folder).out
+    assert told in text
+    assert ("exercised" in text) is bool(told)
+    assert ("exercised" in call("explain", "hold", "--state-dir", folder).out) is bool(told)
 
 
 @pytest.mark.parametrize("name", LENIENT)
