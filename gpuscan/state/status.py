@@ -246,7 +246,8 @@ def _lost(found: dict[str, Any] | None, notes: list[begun.Note]) -> str:
 def _headline(found: dict[str, Any]) -> str:
     """Return the stored headline without the verdict, which the answer begins with."""
     verdict = f"{found['verdict']} ({found['exit_code']})"
-    return str(found.get("headline", "")).removeprefix(verdict).removeprefix(": ")
+    told = str(found.get("headline", "")).removeprefix(verdict)
+    return told.removeprefix(": ").removeprefix("; ")
 
 
 def _doubt(found: dict[str, Any], same_boot: bool, max_age_s: float, profile: str) -> str:

@@ -23,7 +23,7 @@ REASON = {
     "boot_id": "x", "profile": "h100-8x", "since_s": 1.7e9,
 }  # fmt: skip
 AGES = 1e6  # a smaller time is an age, negative, or lies so far ahead
-HOLD = {"code": 41, "verdict": "hardware", "since": 1.7e9, "reasons": [REASON]}
+HOLD: dict[str, Any] = {"code": 41, "verdict": "hardware", "since": 1.7e9, "reasons": [REASON]}
 SWAP = {"ticket": "OPS-7", "parts": ["gpu:SXM4"]}
 
 
