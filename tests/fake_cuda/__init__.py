@@ -50,7 +50,8 @@ CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE
 
 class Driver:
     """One process's driver: GPUs of *memory* bytes each; `after_write`, `lost` and `deaf` are
-    where faults are planted.
+    where faults are planted. `context` is whose GPU the calls are for, `variant` the kernel that
+    was launched last, `way` the last copy's ends: a GPU's context, or `host`.
     """
 
     def __init__(self, memory: int = 1 << 20, attributes: dict[str, int] | None = None) -> None:
@@ -72,6 +73,10 @@ class Driver:
         self.calls: list[str] = []
         self.functions: dict[str, dict[str, Any]] = {}
         self.spent_ms = 5.0
+        self.context: object = None
+        self.owners: dict[int, object] = {}
+        self.variant = ""
+        self.way: tuple[object, object] = ("", "")
         self.after_write: Callable[[str, int, array[int]], None] = lambda _what, _at, _block: None
         self.lost: Callable[[str, int], bool] = lambda _what, _at: False  # writes that never happen
         self.left: dict[
@@ -127,6 +132,13 @@ class Driver:
     def _cuStreamCreate(self, flags: int) -> tuple[int]:
         return (7,)
 
+    def _cuDevicePrimaryCtxRetain(self, device: object) -> tuple[object]:
+        return (device,)
+
+    def _cuCtxSetCurrent(self, context: object) -> tuple[()]:
+        self.context = context
+        return ()
+
     def _cuDriverGetVersion(self) -> tuple[int]:
         return (12080,)
 
@@ -141,6 +153,7 @@ class Driver:
     def _cuMemAlloc(self, size: int) -> tuple[int]:
         at, self.next = self.next, self.next + (size + 511) // 256 * 256
         self.blocks[at] = self._memory(size)
+        self.owners[at] = self.context
         return (at,)
 
     def _memory(self, size: int) -> array[int]:
@@ -202,8 +215,13 @@ class Driver:
         return block[index : index + count]
 
     def _cuMemcpyAsync(self, target: int, source: int, size: int, stream: object) -> tuple[()]:
+        self.way = (self._owner(source), self._owner(target))
         self.write("copy", target, self.read(source, size // 8))
         return ()
+
+    def _owner(self, at: int) -> object:
+        start, *_ = self.place(at)
+        return "host" if start in self.host else self.owners[start]
 
     def _cuMemsetD8Async(self, at: int, value: int, size: int, stream: object) -> tuple[()]:
         self.write("zero", at, array("Q", bytes([value]) * size))
@@ -227,6 +245,7 @@ class Driver:
         }
         scratch = ctypes.c_uint64.from_address(slots[len(sizes)]).value
         assert not entry["scratch_bytes"] or len(self.read(scratch, 1)) == 1
+        self.variant = str(entry.get("variant", ""))
         if entry["kernel"] not in self.deaf:
             getattr(self, "_kernel_" + entry["kernel"])(entry, **given)
         return ()

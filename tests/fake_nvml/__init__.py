@@ -18,9 +18,9 @@ import tempfile
 from pathlib import Path
 
 from . import calls
-from .scenario import Change, write_scenario
+from .scenario import Change, Growth, write_scenario
 
-__all__ = ["Change", "NoCompiler", "build", "calls_made", "environment", "write_scenario"]
+__all__ = ["Change", "Growth", "NoCompiler", "build", "calls_made", "environment", "write_scenario"]
 
 _SOURCES = Path(__file__).parent
 _LIBRARY = "libnvidia-ml.so.1"

@@ -11,7 +11,9 @@
  *
  * ADDRESS and ARGS are "-" where there are none; DELAY_MS -1 hangs forever, -2 crashes,
  * -3 writes nonsense into every open file but the first three.
- * SYMBOL+ is what the call answers from the second time on.
+ * SYMBOL+ is what the call answers from the second time on. A result may be followed by
+ * +OFFSET,STEP,MOST,FILE: the 32-bit number in it grows by STEP for each byte in FILE, by at
+ * most MOST.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +45,9 @@ enum { MAX_DEVICES = 256, MAX_RESULTS = 4, KEY_SIZE = 256, ARGS_SIZE = 96, ADDRE
 struct result {
     size_t size;
     unsigned char *bytes;
+    size_t offset; /* of a number that grows */
+    uint32_t first, step, most;
+    char *file;
 };
 
 struct call {
@@ -79,6 +85,27 @@ static atomic_int sessions;
 
 #include "load.inc"
 
+static void grow(struct result *result)
+{
+    struct stat file;
+    uint64_t grown;
+    uint32_t now;
+
+    if (stat(result->file, &file) != 0)
+        file.st_size = 0;
+    grown = (uint64_t)file.st_size * result->step;
+    now = result->first + (uint32_t)(grown < result->most ? grown : result->most);
+    memcpy(result->bytes + result->offset, &now, sizeof now);
+}
+
+static const struct call *grown(struct call *call)
+{
+    for (int i = 0; call != NULL && i < call->result_count; i++)
+        if (call->results[i].file != NULL)
+            grow(&call->results[i]);
+    return call;
+}
+
 static const struct call *find(const char *symbol, const char *address, const char *args)
 {
     char key[KEY_SIZE];
@@ -88,10 +115,10 @@ static const struct call *find(const char *symbol, const char *address, const ch
     snprintf(key, sizeof key, "%s %s %s", symbol, address, args);
     first = bsearch(&wanted, calls, call_count, sizeof *calls, compare_calls);
     if (first == NULL || first->times++ == 0)
-        return first;
+        return grown(first);
     snprintf(key, sizeof key, "%s+ %s %s", symbol, address, args);
     later = bsearch(&wanted, calls, call_count, sizeof *calls, compare_calls);
-    return later != NULL ? later : first;
+    return grown(later != NULL ? later : first);
 }
 
 /* One line a call, in one write, so that lines of several processes stay whole. */

@@ -27,9 +27,21 @@ _HANGING = frozenset({"timed-out", "blocked-behind"})
 _HANDLES = calls.WITHOUT_RESULTS - {calls.INIT}
 _ADDRESS = re.compile(r"([0-9a-fA-F]+):([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.([0-7]))?")
 
+OFFSETS = {calls.TEMPERATURE_V: 8}  # of a call's number in its structure: after version and sensor
 _SHORT_DOMAINS = 0xFFFF  # PCI domains up to here are written with four digits
 
 _UNCHANGED: Any = object()
+
+
+class Growth(NamedTuple):
+    """A number that grows by *step* for each byte in *file*, by at most *most*: what a worker of
+    the fake CUDA does can show in NVML. *result* is the number's place among the call's results.
+    """
+
+    file: Path
+    step: int = 1
+    most: int = 1 << 30
+    result: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,8 @@ class Change:
     A whole GPU is the key ``nvml:*(0000:1b:00.0)``: there ``handle=True`` includes opening the
     GPU, and ``absent=True`` takes the GPU out of the node altogether. ``then`` is the value from
     the second time on that one process asks; ``crash=True`` ends that process as a bad pointer
-    does, ``scribble=True`` writes nonsense into all that the process has open.
+    does, ``scribble=True`` writes nonsense into all that the process has open. ``grows`` lets a
+    number of it grow with a file.
     """
 
     value: Any = _UNCHANGED
@@ -51,6 +64,7 @@ class Change:
     crash: bool = False
     scribble: bool = False
     then: Any = _UNCHANGED
+    grows: Growth | None = None
 
 
 class Call(NamedTuple):
@@ -69,6 +83,7 @@ class Outcome:
     code: int = SUCCESS
     delay_ms: int = 0
     value_type: int | None = None  # of a field value, as NVML numbers them
+    grows: Growth | None = None
 
     def changed(self, change: Change) -> Outcome:
         """This outcome with the change on top; a new value makes a failing call succeed."""
@@ -77,6 +92,8 @@ class Outcome:
             outcome = replace(outcome, value=change.value, code=SUCCESS)
         if change.code is not None:
             outcome = replace(outcome, code=change.code)
+        if change.grows is not None:
+            outcome = replace(outcome, grows=change.grows)
         if change.hang:
             return replace(outcome, delay_ms=HANG)
         if change.crash or change.scribble:
@@ -279,7 +296,13 @@ def _change_gpu(
 
 def _line(call: Call, outcome: Outcome) -> str:
     words = ["call", *call, str(outcome.code), str(outcome.delay_ms)]
-    words += [buffer.hex() or "-" for buffer in _buffers(call, outcome)]
+    for number, buffer in enumerate(_buffers(call, outcome)):
+        words.append(buffer.hex() or "-")
+        if outcome.grows is not None and number == outcome.grows.result:
+            offset = OFFSETS.get(call.symbol, 0)
+            words.append(
+                f"+{offset},{outcome.grows.step},{outcome.grows.most},{outcome.grows.file}"
+            )
     return " ".join(words)
 
 
