@@ -86,7 +86,7 @@ def carry_out(
     scanned_s, began_s = recording.meta.duration_s or 0.0, time.monotonic()
     plan = limit_deadline(plan, scan.deadline_s, scanned_s)
     _note_plan(plan, recording)
-    if not plan.steps:
+    if not (plan.steps or plan.tools):
         return 0
     identity = identify(plan, recording) if options.checkpoint else {}
     earlier = start_checkpoint(options.checkpoint, identity)
@@ -194,7 +194,8 @@ def announce(plan: BurnInPlan, earlier: EarlierWork) -> str:
     """Return what will be done and how long it may take."""
     left_s = max(plan.expected_s - earlier.spent_s, MIN_EXPECTED_S)
     gpus = f"{len(plan.gpus)} GPU{'s' if len(plan.gpus) > 1 else ''}"
-    what = f"{'proof' if plan.level == PROOF else f'level {plan.level}'} on {gpus}"
+    what = "proof" if plan.level == PROOF else f"level {plan.level}"
+    what += f" on {gpus}" if plan.gpus else ""
     if earlier.spent_s:
         began = format_moment(earlier.began_at)
         what += f" (resumed after {_format_minutes(earlier.spent_s)}, begun {began})"

@@ -27,7 +27,7 @@ USUAL_S = 600.0  # of a proof for which no length is given
 BESIDE_S = 120.0  # of a proof after a level
 LEAST_S = 0.2  # of a test
 LONGEST_S = 12 * 3600.0  # that a wanted confidence may ask for
-TRAFFIC_S = 30  # over a port
+TRAFFIC_S = 30  # over a port, after what exercises GPUs
 
 
 class Wish(NamedTuple):
@@ -58,7 +58,9 @@ def make_proof(node: Node, asked: Sequence[ProofAsked], wish: Wish) -> BurnInPla
         steps = steps_of(asked, addresses, held, share=rounds_s / _round_s(steps))
     round_s = _round_s(steps)
     needs_gpus = any(one.gpus for one in asked)
-    tools = tuple(_traffic(one) for one in asked if one.tests == PORT.tests and not one.lacks)
+    ports = [one for one in asked if one.tests == PORT.tests and not one.lacks]
+    traffic_s = TRAFFIC_S if steps else _traffic_s(ports, wish)
+    tools = tuple(dict.fromkeys(_traffic(one, traffic_s) for one in ports))
     return BurnInPlan(
         level=PROOF,
         gpus=addresses if steps else (),
@@ -90,11 +92,21 @@ def _round_s(steps: Iterable[BurnInStep]) -> float:
     return sum(step.seconds + BETWEEN_STEPS_S for step in steps)
 
 
-def _traffic(asked: ProofAsked) -> Tool:
+def _traffic_s(ports: Sequence[ProofAsked], wish: Wish) -> int:
+    """Return how long each port gets traffic in a proof of ports alone, one after the other."""
+    whole_s = wish.time_s
+    if wish.confidence and not whole_s:
+        rates = [one.rate for one in ports if one.rate]
+        needs = [exposure_for(rate, wish.confidence) for rate in rates if rate.unit == SECONDS]
+        return round(min(max(needs, default=USUAL_S), LONGEST_S))
+    return max(round((whole_s or USUAL_S) / max(len({one.subject for one in ports}), 1)), 1)
+
+
+def _traffic(asked: ProofAsked, seconds: int) -> Tool:
     hca, _, port = parse_subject(asked.subject).label.partition("/")
     device = hca if port in ("", "1") else f"{hca} -i {port}"
-    key = f"run:ib_write_bw -d {device} -F --report_gbits -s 1048576 -D {TRAFFIC_S} loopback"
-    return Tool("ib_write_bw", key, TRAFFIC_S + 30.0, TRAFFIC_S + 2.0)
+    key = f"run:ib_write_bw -d {device} -F --report_gbits -s 1048576 -D {seconds} loopback"
+    return Tool("ib_write_bw", key, seconds + 30.0, seconds + 2.0)
 
 
 def steps_of(
@@ -135,11 +147,18 @@ def _exercises(step: BurnInStep, asked: ProofAsked, labels: Mapping[str, str]) -
     if step.kind == "nccl":
         return True
     if step.kind != "peer":
-        return any(labels[gpu] in asked.gpus for gpu in step.gpus)
+        return any(labels[gpu] in {*asked.gpus, _control(asked, labels)} for gpu in step.gpus)
     pairs = [(labels[gpu], labels[to]) for gpu, to in step.to.items()]
+    if asked.pairs and len(pairs) == 1:  # the way back is the only control
+        return bool({*pairs, (pairs[0][1], pairs[0][0])} & set(asked.pairs))
     if asked.pairs:
         return bool(set(pairs) & set(asked.pairs))
     return any(set(pair) & set(asked.gpus) for pair in pairs)
+
+
+def _control(asked: ProofAsked, labels: Mapping[str, str]) -> str:
+    """Return the neighbour that is tested where each GPU is tested alone."""
+    return next((label for label in labels.values() if label not in asked.gpus), "")
 
 
 def length_s(asked: Iterable[ProofAsked], wish: Wish, steps: Sequence[BurnInStep]) -> float:

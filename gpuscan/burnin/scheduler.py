@@ -139,7 +139,7 @@ class Scheduler:
             return SIGNALLED
         if self.clock.now() >= self.ends_s:
             return TOO_LATE
-        if all(gpu in self.runner.failed for gpu in self.plan.gpus):
+        if self.plan.gpus and all(gpu in self.runner.failed for gpu in self.plan.gpus):
             return NO_GPU_LEFT
         return ""
 

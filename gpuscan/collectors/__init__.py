@@ -60,8 +60,11 @@ def doubtful(known: Recording) -> list[str]:
 
 
 def after_load(known: Recording) -> list[str]:
-    """Return what is read again after a burn-in: the kernel log and the GPUs' lasting facts."""
-    return [key for key in log.scope() if key in known] + gpu.after_load(known)
+    """Return what is read again after a burn-in: the kernel log, the ports' counters, and the GPUs'
+    lasting facts.
+    """
+    others = [key for key in (*log.scope(), *fabric.again(known)) if key in known]
+    return others + gpu.after_load(known)
 
 
 def notes(recording: Recording) -> list[str]:

@@ -8,18 +8,20 @@ from gpuscan.model.proof import MOVED, PRODUCTS, READ, SECONDS
 
 class Drive(NamedTuple):
     """The *tests* (names of a level's steps) that exercise a kind of fault, and the *unit* in which
-    exposure to it is counted. *lacks* is what would exercise it where no test here does.
+    exposure to it is counted. *watched*: the fault is one of the load itself, and shows only where
+    the temperature was read meanwhile. *lacks* is what would exercise it where no test here does.
     """
 
     tests: tuple[str, ...] = ()
     unit: str = ""
+    watched: bool = False
     lacks: str = ""
 
 
 MEMORY = Drive(("memory-hot", "hbm"), READ)
 LINKS = Drive(("peer", "nccl"), MOVED)
 HOST_COPIES = Drive(("pcie", "pcie-together"), MOVED)
-HEAT = Drive(("stress-bf16",), SECONDS)
+HEAT = Drive(("stress-bf16",), SECONDS, watched=True)
 SURGES = Drive(("pulse-bf16", "stress-bf16", "pcie-together"), SECONDS)
 COMPUTE = Drive(("exact-bf16", "stress-bf16", "memory-hot"), SECONDS)
 PORT = Drive(("ib_write_bw",), SECONDS)
@@ -43,6 +45,10 @@ DRIVES: Mapping[str, Drive] = {
     "fabric": LINKS,
     "pcie": HOST_COPIES,
     "thermal": HEAT,
+    "burnin.temperature": HEAT,
+    "burnin.temperature_spread": HEAT,
+    "burnin.slowdown": HEAT,
+    "burnin.power": HEAT,
     "power": HEAT,
     "clocks": HEAT,
     "infiniband.link_flaps": PORT,
@@ -80,10 +86,13 @@ DRIVES: Mapping[str, Drive] = {
 
 
 def drive_of(check: str, codes: Sequence[str] = (), tests: Sequence[str] = ()) -> Drive:
-    """Return what exercises a check's fault: of a burn-in the very tests that failed.
+    """Return what exercises a check's fault: of a burn-in the very tests that failed, but for
+    faults of the load itself, which any test may meet and a soak brings back.
 
     *codes* are the fault's in the log, *tests* the names of a burn-in's tests; both may be empty.
     """
+    if check.startswith("burnin.") and check in DRIVES:
+        return DRIVES[check]
     own = tuple(name for name in tests if name.split("-")[0] in BURNT)
     if own:
         units = {BURNT[name.split("-")[0]] for name in own}

@@ -6,16 +6,24 @@ from collections.abc import Iterable, Sequence
 
 from gpuscan.engine.case import Case
 from gpuscan.engine.confidence import cautious, confidence
+from gpuscan.engine.drives import drive_of
 from gpuscan.engine.lifting import last_found
 from gpuscan.engine.proving import ask_all, ask_named
-from gpuscan.model import BurnTest, Held, Node, is_unread, read_or
-from gpuscan.model.outcome import Result, Status
+from gpuscan.model import BurnTest, Ending, Held, Node, is_unread, read_or
+from gpuscan.model.outcome import Action, Result, Status
 from gpuscan.model.proof import SECONDS, Outcome, ProofAsked, ProofRow
-from gpuscan.model.subject import parse_subject
+from gpuscan.model.subject import NODE, parse_subject
 
 Tests = Sequence[BurnTest]
 CHECK = "proof.exercised"
 TITLE = "The fault that the node is held for was exercised, and did not show."
+BURNIN = "burnin."  # begins the ids of the checks that judge a burn-in's tests
+OF_LOAD = frozenset(
+    f"{BURNIN}{name}"
+    for name in ("floor", "node_median", "pcie_generation", "power", "slowdown", "temperature")
+) | {f"{BURNIN}temperature_spread"}
+DIED = (Ending.STUCK, Ending.LOST)
+NOT_OFFERED = "not-recorded"
 COOLER_C = 5.0  # than when the fault showed: no longer the same load
 UNPROVEN = (Outcome.UNFINISHED, Outcome.NOT_EXERCISED)
 
@@ -102,12 +110,14 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
     mine = [test for test in ours if _is_on_part(test, asked)]
     beside = [test for test in ours if test not in mine]
     seen = _seen_again(asked, mine, results)
-    cut = next((test.ended for test in mine if is_unread(test.ended)), None)
+    cut = _cut_short(asked, mine, results)
+    outcome = _outcome(asked, mine, seen=bool(seen), cut=bool(cut))
+    absent = _told_unread(mine) if outcome is Outcome.NOT_EXERCISED else ""
     row = ProofRow(
         asked.check,
         asked.subject,
         asked.serial,
-        _outcome(asked, mine, seen=bool(seen), cut=cut is not None),
+        outcome,
         _amount(mine, asked.unit),
         asked.unit,
         sum(read_or(test.seconds, 0.0) for test in mine),
@@ -115,7 +125,7 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
         asked.hot_c or None,
         _amount(beside, asked.unit),
         rate=asked.rate,
-        why=seen or (cut.text if cut is not None else asked.lacks or asked.note),
+        why=seen or cut or asked.lacks or absent or asked.note,
     )
     return _with_confidence(row, mine) if row.outcome is Outcome.NOT_SEEN else row
 
@@ -138,7 +148,8 @@ def _with_confidence(row: ProofRow, mine: Tests) -> ProofRow:
 def _is_on_part(test: BurnTest, asked: ProofAsked) -> bool:
     """Return whether a test exercised the held part, or all GPUs together."""
     if test.kind == "tool":
-        return test.part == asked.subject.partition(":")[2].partition("/")[0]
+        hca, _, port = asked.subject.partition(":")[2].partition("/")
+        return test.part == (hca if port in ("", "1") else f"{hca} port {port}")
     if not test.to and test.gpu == "node":
         return True
     if test.to and asked.pairs:
@@ -156,15 +167,72 @@ def _outcome(asked: ProofAsked, mine: Tests, *, seen: bool, cut: bool) -> Outcom
     return Outcome.UNFINISHED if cut else Outcome.NOT_SEEN
 
 
+def _cut_short(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str:
+    """Return why what was to exercise a fault did not do so to the end, or would not have shown it;
+    a test that this machine does not offer (a type, a library) takes nothing from the others.
+    """
+    for test in mine:
+        if is_unread(test.ended):
+            if test.ended.kind != NOT_OFFERED:
+                return test.ended.text
+        elif test.ended in DIED:
+            return f"the GPU failed in {test.name}: {read_or(test.text, '')}"
+    blind = (one for one in results if one.status is Status.UNKNOWN and one.check == asked.check)
+    unread = next(
+        (_told(one) for one in blind if _is_on(asked, mine, one) or one.about == NODE), ""
+    )
+    if unread or not asked.watched or not mine or _hottest(mine) is not None:
+        return unread
+    return "no temperature was read under load"
+
+
+def _told(result: Result) -> str:
+    """Return what a check could not read."""
+    texts = [unread.text for _, unread in result.unread]
+    return f"{result.check}: {(*texts, result.reason or 'unknown')[0]}"
+
+
+def _told_unread(tests: Tests) -> str:
+    """Return why none of these tests ran, and of another program what it is for."""
+    for test in tests:
+        if is_unread(test.ended):
+            would = ": the traffic that it sends would show the fault"
+            return f"{test.ended.text}{would if test.kind == 'tool' else ''}"
+    return ""
+
+
 def _seen_again(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str:
     """Return how the fault showed again: the check fails on that part, or one of its tests does."""
-    labels = {test.label for test in mine}
     for result in results:
-        of_test = result.about.label in labels and result.check.startswith("burnin.")
-        of_part = result.check == asked.check and result.subject == asked.subject
-        if result.status is Status.FAIL and result.findings and (of_test or of_part):
+        if result.status is not Status.FAIL or not result.findings:
+            continue
+        if _of_check(asked, result) and _is_on(asked, mine, result):
             return f"{result.check}: {result.findings[0].message}"
     return ""
+
+
+def _of_check(asked: ProofAsked, result: Result) -> bool:
+    """Return whether a result shows the kind of fault that is asked for: its own check, one of a
+    fault (not a setting) that the same tests exercise, or one that judges these: speed and heat of
+    a fault of these, else what was wrong, counted or logged.
+    """
+    if result.check == asked.check:
+        return True
+    if not result.check.startswith(BURNIN):
+        is_setting = any(one.action is Action.FIX_CONFIG for one in result.findings)
+        return bool(asked.tests) and drive_of(result.check).tests == asked.tests and not is_setting
+    of_load = asked.watched or asked.check in OF_LOAD
+    return (result.check in OF_LOAD) == of_load
+
+
+def _is_on(asked: ProofAsked, mine: Tests, result: Result) -> bool:
+    """Return whether a result is about the part, a line that the kernel logged of it, or a test
+    that exercised it.
+    """
+    if result.check.startswith(BURNIN):
+        return result.about.label in {test.label for test in mine}
+    places = {test.address for test in mine if test.gpu in asked.gpus}
+    return result.subject == asked.subject or result.address in places
 
 
 def _amount(tests: Tests, unit: str) -> float:

@@ -88,6 +88,7 @@ def ask(held: Held, node: Node) -> ProofAsked:
         note=OTHER.format(other) + advice if replaced else "",
         rate=rate_of(held, links),
         pairs=pairs,
+        watched=drive.watched,
     )
     return _with_past(asked, held, node)
 

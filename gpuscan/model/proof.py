@@ -42,7 +42,8 @@ class ProofAsked(NamedTuple):
     burn-in's tests that exercise it; their exposure is counted in *unit*. *hot_c* is the core
     temperature at which it showed, 0 where that is not known, *per_s* what the tests did in a
     second. *lacks* says why nothing here exercises it; empty where something does. *note* is what
-    else is to be known of its part. *by_state*: nothing needs to.
+    else is to be known of its part. *by_state*: nothing needs to. *watched*: the fault shows only
+    where the temperature is read under load.
     """
 
     check: str
@@ -58,6 +59,7 @@ class ProofAsked(NamedTuple):
     lacks: str = ""
     note: str = ""
     by_state: bool = False
+    watched: bool = False
 
 
 class ProofRow(NamedTuple):

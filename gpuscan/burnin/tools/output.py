@@ -68,7 +68,7 @@ def record(output: Output, part: str = "", gpu: Gpu | None = None, **facts: Any)
     return BurnTest(**{**known, **facts})
 
 
-def lacking(output: Output, lack: Any) -> BurnTest:
+def lacking(output: Output, lack: Any, part: str = "") -> BurnTest:
     """Make the record of a run that tells nothing: each fact of it is *lack*."""
     names = ("seconds", "text", "what", "rates", "action")
     facts = [
@@ -76,7 +76,7 @@ def lacking(output: Output, lack: Any) -> BurnTest:
         for name in BurnTest._fields
         if name not in ("label", "name", "part", "address", "kind", "gpu", "to", "hot", *names)
     ]
-    return record(output, **dict.fromkeys((*facts, *names), lack))
+    return record(output, part, **dict.fromkeys((*facts, *names), lack))
 
 
 def rate(output: Output, label: str, values: Iterable[float]) -> Rate:

@@ -145,8 +145,9 @@ def _made(recording: Recording, key: str, gpus: tuple[Gpu, ...]) -> list[BurnTes
 def _parsed(output: Output, value: Any, absent: str) -> list[BurnTest]:
     """Return the records of one run; *absent* is what it is where the program lacked a service."""
     name, parse = _parser(output.key)
+    part = tooltext.device(output)
     if is_unread(value):
-        return [lacking(output, _lack(value))]
+        return [lacking(output, _lack(value), part)]
     try:
         output = output._replace(
             stdout=str(value["stdout"]),
@@ -155,9 +156,9 @@ def _parsed(output: Output, value: Any, absent: str) -> list[BurnTest]:
         )
         records = parse(output)
     except Absent as error:
-        return [lacking(output, output.unread(absent, f"{name}: {error}"))]
+        return [lacking(output, output.unread(absent, f"{name}: {error}"), part)]
     except ODDITIES as error:
-        return [lacking(output, output.unread("garbled", f"{name}: {error}"))]
+        return [lacking(output, output.unread("garbled", f"{name}: {error}"), part)]
     told = any(
         made.ended.kind != "not-recorded" if is_unread(made.ended) else made.ended == Ending.FAILED
         for made in records

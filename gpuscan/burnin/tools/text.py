@@ -220,7 +220,7 @@ def write_bw(output: Output) -> list[BurnTest]:
     return [
         record(
             output,
-            _device(output),
+            device(output),
             ended=Ending.RAN,
             rates=(rate(output, "ib_write_gbps", [gbps]),),
         )
@@ -233,7 +233,7 @@ def write_lat(output: Output) -> list[BurnTest]:
     return [
         record(
             output,
-            _device(output),
+            device(output),
             ended=Ending.RAN,
             rates=(rate(output, "ib_write_latency_us", [number(row[4])]),),
         )
@@ -255,8 +255,8 @@ def _row(output: Output, column: str) -> list[str]:
     return rows[-1]
 
 
-def _device(output: Output) -> str:
-    """Return the adapter, and its port where that was asked for."""
+def device(output: Output) -> str:
+    """Return the adapter that perftest was asked for, and its port; empty without one."""
     words = output.key.split()
     if "-d" not in words:
         printed = DEVICE.search(output.stdout)
