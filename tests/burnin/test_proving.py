@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 
 import pytest
 from building import was_read
@@ -112,6 +111,38 @@ def test_a_pair_is_exercised_in_its_direction_beside_other_pairs() -> None:
     assert len(step.to) == len(GPUS) / 2, "the other pairs are the control"
 
 
+def test_of_two_gpus_the_way_back_is_the_control() -> None:
+    one = asked(held("burnin.corruption", tests=f"{PART} peer {OTHER}"))
+    both = tuple(GPUS[label].address for label in (PART, OTHER))
+    peers = [step for step in steps_of([one], both, LABELS) if step.kind == "peer"]
+    pairs = [(LABELS[gpu], LABELS[to]) for step in peers for gpu, to in step.to.items()]
+    assert sorted(pairs) == sorted([(PART, OTHER), (OTHER, PART)])
+
+
+def test_host_copies_of_a_gpu_alone_have_one_neighbour_as_control() -> None:
+    one = asked(held("pcie.replays"))
+    alone = [step.gpus for step in steps_of([one], tuple(LABELS), LABELS) if step.name == "pcie"]
+    assert len(alone) == 2
+    assert (GPUS[PART].address,) in alone
+
+
+def test_heat_is_brought_back_by_a_soak_whichever_test_met_it() -> None:
+    for check in ("burnin.temperature", "burnin.slowdown", "burnin.power"):
+        one = asked(held(check, tests=f"{PART} exact-fp8; {PART} pulse-bf16"))
+        assert (one.tests, one.watched) == (("stress-bf16",), True)
+
+
+@pytest.mark.parametrize(
+    ("wish", "seconds"), [(Wish(), 300), (Wish(60.0), 30), (Wish(confidence=0.99), 138)]
+)
+def test_traffic_over_ports_alone_is_as_long_as_wished(wish: Wish, seconds: int) -> None:
+    """In all: two ports have half of it each; a documented rate gives the confidence on each."""
+    ports = [held("infiniband.symbol_errors", f"port:mlx5_{number}/1") for number in (3, 4)]
+    again = held("infiniband.link_flaps", "port:mlx5_3/1")
+    plan = make_proof(BASE, ask_all(node(*ports, again)), wish)
+    assert [tool.usual_s for tool in plan.tools] == [seconds + 2.0] * 2, "each port once"
+
+
 def test_a_link_is_exercised_with_every_peer_both_ways() -> None:
     one = asked(held("nvlink.links"))
     peers = [step for step in steps_of([one], tuple(LABELS), LABELS) if step.kind == "peer"]
@@ -182,18 +213,6 @@ def test_a_fault_that_never_showed_gives_no_confidence() -> None:
     rate = FaultRate(0, 100.0, "words read", "")
     assert confidence(rate, 1e9) == 0
     assert math.isinf(exposure_for(rate, 0.5))
-
-
-@pytest.mark.parametrize(("per_unit", "exposure"), [(1e-4, 5_000), (1e-3, 5_000), (1e-2, 30)])
-def test_the_confidence_is_the_share_of_unmended_parts_that_are_found(
-    per_unit: float, exposure: int
-) -> None:
-    """A thousand repairs that mended nothing, with a fault that comes at a known rate."""
-    chance = random.Random(16)
-    found = sum(chance.expovariate(per_unit) < exposure for _ in range(1000))
-    sure = confidence(FaultRate(1, 1 / per_unit, "matrix products", ""), exposure)
-    deviation = math.sqrt(sure * (1 - sure) / 1000)
-    assert abs(found / 1000 - sure) <= 4 * deviation + 1e-3
 
 
 def test_a_named_part_is_exercised_for_what_it_is_held_for() -> None:
