@@ -22,7 +22,7 @@ from gpuscan.model.subject import parse_subject
 
 # one round: short, so that a proof of any length alternates between its tests
 TIMES = LevelTimes(1, ALL_PATTERNS, 4, 4, 4, 10, 10, 20, 20, 20, 20, 2, 5)
-HEATING = "stress-bf16"  # the step that heats the GPUs first, where no other does
+HEATING = "stress-bf16"  # the step that heats the GPUs first, where no other does: draws the most
 USUAL_S = 600.0  # of a proof for which no length is given
 BESIDE_S = 120.0  # of a proof after a level
 LEAST_S = 0.2  # of a test
@@ -126,10 +126,17 @@ def steps_of(
         for step in (make_steps(gpus, times) if gpus else ())
         if any(_exercises(step, one, labels) for one in wanted)
     ]
-    if not steps or any(step.name == HEATING for step in steps):
+    if not steps or any(step.kind == "stress" for step in steps):
         return tuple(steps)
-    heating = (step for step in make_steps(gpus, times) if step.name == HEATING)
+    heats = _heating(steps)
+    heating = (step for step in make_steps(gpus, times) if step.name in heats)
     return (*heating, *steps)
+
+
+def _heating(steps: Iterable[BurnInStep]) -> set[str]:
+    """Return the steps that heat the GPUs first: products of the types that are tested."""
+    exact = {step.name.split("-")[1] for step in steps if step.kind == "exact"}
+    return {f"stress-{dtype}" for dtype in exact} or {HEATING}
 
 
 def _shortened(share: float) -> LevelTimes:

@@ -92,10 +92,11 @@ def _join(old: Held, new: Held) -> Held:
 
 
 def _tests_of(old: Held, new: Held) -> str:
-    """Return the tests in which a reason was last found: of one run all, else the newer ones."""
-    if old.seen_s != new.seen_s:
-        return new.tests
-    return "; ".join(dict.fromkeys(name for one in (old, new) for name in one.tests.split("; ")))
+    """Return the tests in which a reason was found: a later run, or a proof, that met it in fewer
+    of them says nothing of the others.
+    """
+    found = (name for one in (old, new) for name in one.tests.split("; ") if name)
+    return "; ".join(dict.fromkeys(found))
 
 
 def _standing(case: Case, results: tuple[Result, ...]) -> tuple[Held, ...]:
@@ -261,10 +262,22 @@ def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> I
             serial=one.serial or serial,
             expects=expectations([result]),
             link_downed=link_downs(record),
-            tests=result.about.label if result.about.kind == "test" else "",
+            tests=_tests_under(result, case.node),
             events=events,
             over_s=over_s,
         )
+
+
+def _tests_under(result: Result, node: Node) -> str:
+    """Return the burn-in's test that a result is about; of a line in the log those of its GPU
+    during which the kernel logged any.
+    """
+    if result.about.kind == "test":
+        return result.about.label
+    if result.about.kind != "incident" or not result.address:
+        return ""
+    mine = (test for test in read_or(node.tests, ()) if test.address == result.address)
+    return "; ".join(test.label for test in mine if read_or(test.logged, ()))
 
 
 def reason(

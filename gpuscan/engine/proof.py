@@ -227,10 +227,11 @@ def _of_check(asked: ProofAsked, result: Result) -> bool:
 
 def _is_on(asked: ProofAsked, mine: Tests, result: Result) -> bool:
     """Return whether a result is about the part, a line that the kernel logged of it, or a test
-    that exercised it.
+    that exercised it; of a GPU's own fault any of its tests, the one that heats it too.
     """
     if result.check.startswith(BURNIN):
-        return result.about.label in {test.label for test in mine}
+        same = result.check == asked.check and not asked.pairs and result.about.gpu in asked.gpus
+        return same or result.about.label in {test.label for test in mine}
     places = {test.address for test in mine if test.gpu in asked.gpus}
     return result.subject == asked.subject or result.address in places
 

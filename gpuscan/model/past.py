@@ -66,10 +66,10 @@ class Held(NamedTuple):
     time), *boot_id* the boot of the latter; *slot* and *serial* name the part, empty if unknown.
     *expects* are the profile's values that it missed, as JSON; *link_downed* is a port's count,
     -1 where there is none. *asleep*: the part is gone, and nothing lacks without it. *of_root*:
-    root holds the node, and this run is another user's. *tests* are the burn-in's that found it
-    last (`SXM1 exact-bf16; SXM1 peer SXM2`), *exercised_s* is when its fault was last exercised
-    and did not show. *events* is how often log or counters had it when it was found last, in the
-    *over_s* seconds since that boot; 0 where nothing counts it.
+    root holds the node, and this run is another user's. *tests* are the burn-in's that found it,
+    or met it in the log (`SXM1 exact-bf16; SXM1 peer SXM2`), *exercised_s* is when its fault was
+    last exercised and did not show. *events* is how often log or counters had it when it was found
+    last, in the *over_s* seconds since that boot; 0 where nothing counts it.
     """
 
     code: int

@@ -161,15 +161,16 @@ def test_heat_that_only_a_soak_at_full_power_brings(two: Stand) -> None:
     assert rows[check]["hottest_c"] < 60
 
 
-def test_an_xid_that_only_load_brings(two: Stand) -> None:
+def test_an_xid_that_only_the_load_brings_that_raised_it(two: Stand) -> None:
     bad, _ = two.machine.gpus()
     line = GSP_TIMEOUT.format(bad.removesuffix(".0"))
     log = two.machine.root / "dev" / "kmsg"
     clean = log.read_bytes()
-    log.write_bytes(clean + f"{line}\n".encode())
-    assert two.hold(level="passive")["xid.faults"]["code"] == 30
+    fault = {"flip": ["gemm"], "variant": "fp8", "logs": [str(log), line]}
+    reason = two.hold({bad: {**fault, "every": 1}})["xid.faults"]
+    assert (reason["code"], reason["tests"].split()[1:]) == (30, ["stress-fp8"])
     log.write_bytes(clean)
-    planted = {"flip": ["gemm"], "variant": "bf16", "every": 90, "logs": [str(log), line]}
+    planted = {**fault, "every": 60}
     assert_missed(two, planted)
     exit_code, rows = two.prove({bad: planted})
     assert (exit_code, rows["xid.faults"]["outcome"]) == (30, "seen")

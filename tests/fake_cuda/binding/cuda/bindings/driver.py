@@ -8,7 +8,7 @@ that never returns, whatever the signal (a file `hanging` in *folder* says that 
 `start` it has calls that fail with a CUDA code whatever the GPU.
 
 What is flipped may be rarer: with the probability *chance* a write, drawn from *seed*; only by the
-kernel *variant* (`fp8-exact`; at full load `bf16`), only copies that come *from* or go *to* a
+kernel *variant* (`fp8-exact`; at full load `fp8`), only copies that come *from* or go *to* a
 GPU or the `host`, only *hot*, after so many products at full load. In place of a wrong bit it
 *leaves* a byte in a file, by which a number of the fake NVML grows, or *logs* a line once (file,
 line). *steady*: the worker's time passes by its launches and copies alone, so that the same load
@@ -90,7 +90,7 @@ def _plant(address: str) -> None:
     SPENT["s"] = SPEED * (_monotonic() - _began_s)
 
     def flip(what: str, _at: int, block: array[int]) -> None:
-        if what == "gemm" and DRIVER.variant == FULL_LOAD:
+        if what == "gemm" and DRIVER.variant in FULL_LOAD:
             _heat()
         if not _is_struck(faults, what):
             return
@@ -117,7 +117,7 @@ def _plant(address: str) -> None:
     DRIVER._kernel_copy = timed_copy  # type: ignore[method-assign]
 
 
-FULL_LOAD = "bf16"  # the kernel's variant
+FULL_LOAD = ("bf16", "fp8", "fp16")  # variants of a kernel
 HEAT = {"products": 0}
 
 
