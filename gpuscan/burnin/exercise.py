@@ -4,7 +4,7 @@ added to the scan's recording.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from gpuscan import collectors
@@ -23,7 +23,7 @@ from gpuscan.burnin.scheduler import BurnInJob, run_job
 from gpuscan.burnin.tools import run
 from gpuscan.durations import format_moment
 from gpuscan.engine import judging
-from gpuscan.engine.proving import ask_all, ask_named
+from gpuscan.engine.proving import ask_all, ask_named, refuse_unknown, told_not_held
 from gpuscan.errors import UsageError, complain
 from gpuscan.live.machine import ScanOptions
 from gpuscan.live.scanner import Request, Scanner
@@ -54,21 +54,27 @@ def run_burnin(
     return carry_out(plan, scan, options, recording)
 
 
-def run_proof(scan: ScanOptions, wish: Wish, recording: Recording) -> int:
+def run_proof(
+    scan: ScanOptions, wish: Wish, recording: Recording, elsewhere: Callable[[], Iterable[str]]
+) -> int:
     """Exercise what is wished for, and add what was found to this node's recording.
 
-    Returns the signal that cut it short, 0 if none did. Raises UsageError where nothing is held.
+    Returns the signal that cut it short, 0 if none did. Raises UsageError where nothing is held,
+    with what is held *elsewhere*.
     """
     node = collectors.node(recording)
     held = ask_all(node)
     parts = wish.parts
+    refuse_unknown(node, parts)
     if wish.hold or not parts:
         if not held and (is_unread(node.past) or node.past.unread_holds):
             return 0  # what is held is not known: the judgement says so
         if not held:
             raise UsageError(
                 "prove: nothing is held on this node: --part names a part to exercise, and gpuscan"
-                " run --level quick exercises all of them"
+                " run --level quick exercises all of them",
+                *told_not_held(node),
+                *elsewhere(),
             )
         parts = (*(one.subject for one in held), *parts) if parts else ()
     plan = make_proof(node, ask_named(node, parts) if parts else held, wish)

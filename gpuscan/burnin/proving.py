@@ -17,13 +17,12 @@ from gpuscan.burnin.tools.programs import Tool
 from gpuscan.engine.confidence import exposure_for
 from gpuscan.engine.drives import PORT
 from gpuscan.model import Node, read_or
-from gpuscan.model.proof import PROOF, SECONDS, ProofAsked
+from gpuscan.model.proof import PROOF, SECONDS, USUAL_S, ProofAsked
 from gpuscan.model.subject import parse_subject
 
 # one round: short, so that a proof of any length alternates between its tests
 TIMES = LevelTimes(1, ALL_PATTERNS, 4, 4, 4, 10, 10, 20, 20, 20, 20, 2, 5)
 HEATING = "stress-bf16"  # the step that heats the GPUs first, where no other does: draws the most
-USUAL_S = 600.0  # of a proof for which no length is given
 BESIDE_S = 120.0  # of a proof after a level
 LEAST_S = 0.2  # of a test
 LONGEST_S = 12 * 3600.0  # that a wanted confidence may ask for

@@ -85,8 +85,10 @@ def prove(**values: Any) -> int:
     from gpuscan.cli.options import read_options
 
     options = read_options({**values, "node_context": "idle"})
+    if values["time"] and values["confidence"] is not None:
+        raise UsageError("--time and --confidence each set the length: give one of them")
     wish = Wish(
-        read_duration("--time", values["time"], "20m or 2h") if values["time"] else 0.0,
+        _read_time(values["time"]),
         _read_confidence(values["confidence"]),
         force=values["force"],
         parts=tuple(values["part"]),
@@ -95,9 +97,20 @@ def prove(**values: Any) -> int:
     return pipeline.run([sources.proof(wish)], options)
 
 
+def _read_time(value: str | None) -> float:
+    if value is None:
+        return 0.0
+    time_s = read_duration("--time", value, "20m or 2h")
+    if not time_s:
+        raise UsageError(f"--time {value}: nothing can be exercised in no time; write it like 20m")
+    return time_s
+
+
 def _read_confidence(value: float | None) -> float:
     if value is None:
         return 0.0
     if not 0.0 < value <= MOST:
-        raise UsageError(f"--confidence {value:g}: give a probability below 1, e.g. 0.99")
+        raise UsageError(
+            f"--confidence {value:g}: give a probability above 0 and below 1, e.g. 0.99"
+        )
     return value

@@ -113,13 +113,15 @@ def proof(wish: "Wish") -> Source:
 
     def judge(plan: judging.Plan, options: Options) -> Judgement:
         from gpuscan.burnin.exercise import run_proof
+        from gpuscan.state.elsewhere import told_elsewhere
 
         history = begin_run(options.history)
         try:
             recording, signal = scan_machine(options.scan)
             store = load_history(recording, history, own=True)
             if not signal:
-                signal = run_proof(options.scan, wish, recording)
+                folder = options.history.folder
+                signal = run_proof(options.scan, wish, recording, lambda: told_elsewhere(folder))
             report = judging.judge_recording(recording, "", plan)
         except GpuscanError:
             forget_run(history)

@@ -26,6 +26,7 @@ KEYS = {
     "measured": "history:measured",
     "present": "history:present",
     "burnt": "history:burnt",
+    "lifted": "history:lifted",
     "unread_holds": "history:hold.unread",
 }
 LATER = (
@@ -33,6 +34,7 @@ LATER = (
     "measured",
     "present",
     "burnt",
+    "lifted",
     "unread_holds",
 )  # lists that no recording made before they existed has
 SCOPE = "history:*"
@@ -48,6 +50,7 @@ LISTS: Mapping[str, Any] = {
     "measured": Measured,
     "present": Seen,
     "burnt": PastTest,
+    "lifted": Held,
     "unread_holds": str,
 }
 

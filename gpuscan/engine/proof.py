@@ -11,7 +11,7 @@ from gpuscan.engine.lifting import last_found
 from gpuscan.engine.proving import ask_all, ask_named
 from gpuscan.model import BurnTest, Ending, Held, Node, is_unread, read_or
 from gpuscan.model.outcome import Action, Result, Status
-from gpuscan.model.proof import SECONDS, Outcome, ProofAsked, ProofRow
+from gpuscan.model.proof import SECONDS, TOLD, Outcome, ProofAsked, ProofRow
 from gpuscan.model.subject import NODE, parse_subject
 
 Tests = Sequence[BurnTest]
@@ -25,6 +25,7 @@ OF_LOAD = frozenset(
 DIED = (Ending.STUCK, Ending.LOST)
 NOT_OFFERED = "not-recorded"
 COOLER_C = 5.0  # than when the fault showed: no longer the same load
+END = "end"  # the test that says that all of a burn-in was done
 UNPROVEN = (Outcome.UNFINISHED, Outcome.NOT_EXERCISED)
 
 
@@ -48,7 +49,7 @@ def tell_unproven(case: Case, results: tuple[Result, ...]) -> tuple[Result, ...]
 
 
 def _unknown(row: ProofRow) -> Result:
-    what = f"{row.check}: not proven by exercise"
+    what = f"{row.check}: {TOLD[row.outcome]}"
     why = f"{what}: {row.why}" if row.why else what
     return Result(CHECK, parse_subject(row.subject), Status.UNKNOWN, TITLE, why)
 
@@ -89,30 +90,15 @@ def unproven_notes(rows: Iterable[ProofRow]) -> tuple[str, ...]:
     )
 
 
-def propose_proof(case: Case, held: Sequence[Held]) -> tuple[str, ...]:
-    """Return the sentence that proposes a proof, where a run of this machine found what is held and
-    did not exercise it.
-    """
-    past = case.node.past
-    if is_unread(past) or case.run.proof or case.run.recording:
-        return ()
-    before = {_key(one) for one in past.held}
-    open_ = [one for one in held if _key(one) in before and one.exercised_s <= last_found(one)]
-    asked = [each for each in ask_all(case.node, open_) if each.tests and not each.lacks]
-    if not asked:
-        return ()
-    names = dict.fromkeys(f"{each.subject.replace(':', ' ', 1)} ({each.check})" for each in asked)
-    return (f"gpuscan prove exercises {', '.join(names)} for 10 min: is the fault gone?",)
-
-
 def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow:
     ours = [test for test in tests if test.name in asked.tests]
     mine = [test for test in ours if _is_on_part(test, asked)]
     beside = [test for test in ours if test not in mine]
     seen = _seen_again(asked, mine, results)
-    cut = _cut_short(asked, mine, results)
+    cut = _cut_short(asked, mine, results) or (_ended_early(tests) if mine else "")
     outcome = _outcome(asked, mine, seen=bool(seen), cut=bool(cut))
-    absent = _told_unread(mine) if outcome is Outcome.NOT_EXERCISED else ""
+    not_run = mine or _opening(asked, tests)
+    absent = _told_unread(not_run) if outcome is Outcome.NOT_EXERCISED else ""
     row = ProofRow(
         asked.check,
         asked.subject,
@@ -128,6 +114,17 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
         why=seen or cut or asked.lacks or absent or asked.note,
     )
     return _with_confidence(row, mine) if row.outcome is Outcome.NOT_SEEN else row
+
+
+def _opening(asked: ProofAsked, tests: Tests) -> Tests:
+    """Return what tells whether a burn-in could use the GPUs that are to show the fault."""
+    return [test for test in tests if test.kind == "open" and test.gpu in asked.gpus]
+
+
+def _ended_early(tests: Tests) -> str:
+    """Return why not all rounds of a burn-in were done, empty where they were."""
+    ends = (test.ended for test in tests if test.name == END)
+    return next((end.text for end in ends if is_unread(end)), "")
 
 
 def _with_confidence(row: ProofRow, mine: Tests) -> ProofRow:
@@ -197,7 +194,8 @@ def _told_unread(tests: Tests) -> str:
     for test in tests:
         if is_unread(test.ended):
             would = ": the traffic that it sends would show the fault"
-            return f"{test.ended.text}{would if test.kind == 'tool' else ''}"
+            text = test.ended.text.removeprefix("not run: ")
+            return f"{text}{would if test.kind == 'tool' else ''}"
     return ""
 
 

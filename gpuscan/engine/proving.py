@@ -2,18 +2,21 @@
 the runs that found them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from gpuscan.engine.case import SWAP
 from gpuscan.engine.drives import COMPUTE, PORT, STATE, drive_of
 from gpuscan.engine.lifting import Place, find_part, serial_in
 from gpuscan.engine.rates import rate_of
+from gpuscan.errors import UsageError, near_misses
 from gpuscan.model import Fault, Held, Node, is_unread, read_or
 from gpuscan.model.outcome import Action
 from gpuscan.model.proof import SECONDS, FaultRate, ProofAsked
-from gpuscan.model.select import select_gpus
+from gpuscan.model.select import find_gpus, listed
 from gpuscan.model.subject import parse_subject
 
+ANY_OF_PORT = "infiniband.symbol_errors"
 ANY = "burnin.completion"  # stands for any fault of a GPU of which none is known
 GONE = "it is in no slot of this node: once it is back, or changed, run gpuscan swap verify"
 OTHER = "another GPU is in its slot, serial {}"
@@ -30,33 +33,98 @@ def ask_all(node: Node, held: Sequence[Held] | None = None) -> tuple[ProofAsked,
 
 
 def ask_named(node: Node, names: Sequence[str]) -> tuple[ProofAsked, ...]:
-    """Return what exercises what these parts are held for (`gpu:SXM4`, `SXM4`, a serial number); a
-    GPU that is not held for the faults that the archive has of it, else for any.
-
-    Raises UsageError for a name of no part.
+    """Return what exercises what these parts are, or were until lately, held for (`gpu:SXM4`,
+    `SXM4`, `port:mlx5_0/1`, a serial number); one that was not held for the faults that the archive
+    has of it, else for any. A part that is gone since it was named lacks what would show its fault.
     """
-    asked = ask_all(node)
-    found: list[ProofAsked] = []
-    for name in names:
-        bare = name.removeprefix("gpu:")
-        subjects = {name, f"gpu:{bare}", f"port:{bare}"}
-        mine = [one for one in asked if one.subject in subjects or one.serial == bare]
-        found += mine or _ask_not_held(node, bare)
+    found = [one for name in names for one in _ask_part(node, name) or [_gone(name)]]
     return tuple(dict.fromkeys(found))
 
 
-def _ask_not_held(node: Node, name: str) -> list[ProofAsked]:
-    (gpu,) = read_or(select_gpus(node, [name]).gpus, ())
-    subject = f"gpu:{gpu.label}"
-    serial = str(read_or(gpu.serial, ""))
+def refuse_unknown(node: Node, names: Iterable[str]) -> None:
+    """Raise UsageError for a name of no part."""
+    for name in names:
+        if _ask_part(node, name):
+            continue
+        several = find_gpus(read_or(node.gpus, ()), _split(name)[1])
+        if several:
+            raise UsageError(f"--part {name}: names {listed(several)}: give a slot or an address")
+        raise UsageError(f"--part {name}: no such part; {_known(node, name)}")
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return a part's kind, empty if none is given, and its name."""
+    kind, _, bare = name.partition(":")
+    return (kind, bare) if kind in ("gpu", "port") else ("", name)
+
+
+def _known(node: Node, name: str) -> str:
+    """Say what can be named instead, and what is held though it is not in the node."""
+    gone = [f"; {told}" for told in told_not_held(node)]
+    if is_unread(node.gpus):
+        return f"the GPUs could not be listed ({node.gpus.text}){''.join(gone)}"
+    parts = [gpu.label for gpu in node.gpus] + [port.label for port in read_or(node.ports, ())]
+    return near_misses(_split(name)[1], parts, "parts") + "".join(gone)
+
+
+def told_not_held(node: Node) -> list[str]:
+    """Return sentences on parts whose hold sleeps or was lifted lately, without a proof."""
+    if is_unread(node.past):
+        return []
+    asleep = [one for one in node.past.held if one.asleep]
+    return [
+        *(f"{_named(one)} is held ({one.check}) and not in the node" for one in asleep),
+        *(
+            f"{_named(one)} was held until lately ({one.check}) and not exercised since:"
+            f" --part {one.subject}"
+            for one in node.past.lifted
+            if ask(one, node).tests
+        ),
+    ]
+
+
+def _named(held: Held) -> str:
+    serial = f", serial {held.serial}" if held.serial else ""
+    return f"{held.subject.replace(':', ' ', 1)}{serial}"
+
+
+def _gone(name: str) -> ProofAsked:
+    kind, bare = _split(name)
+    return ProofAsked(ANY, f"{kind or 'gpu'}:{bare}", "", lacks=GONE)
+
+
+def _ask_part(node: Node, name: str) -> list[ProofAsked]:
+    """Return what exercises one part, nothing for a name of none."""
+    kind, bare = _split(name)
+    subjects = {name, *(f"{each}:{bare}" for each in ([kind] if kind else ["gpu", "port"]))}
+    past = node.past
+    for held in () if is_unread(past) else (past.held, past.lifted):
+        asked = ask_all(node, held)
+        mine = [one for one in asked if one.subject in subjects or one.serial == bare]
+        if mine:
+            return mine
+    ports = [one for one in read_or(node.ports, ()) if bare in (one.label, one.hca)]
+    gpus = find_gpus(read_or(node.gpus, ()), bare)
+    if kind != "port" and len(gpus) == 1:
+        return _ask_not_held(node, "gpu", gpus[0])
+    return _ask_not_held(node, "port", ports[0]) if kind != "gpu" and len(ports) == 1 else []
+
+
+def _ask_not_held(node: Node, kind: str, part: Any) -> list[ProofAsked]:
+    """Return what exercises the faults that the archive has of a part, else any."""
+    subject, serial = f"{kind}:{part.label}", serial_in(kind, part)
     faults = () if is_unread(node.past) else node.past.faults
-    mine = {one.check: one for one in faults if serial and one.serial == serial}
+    mine = {
+        one.check: one
+        for one in faults
+        if (one.serial == serial if serial and one.serial else one.subject == subject)
+    }
     if not mine:
-        return [
-            ProofAsked(ANY, subject, serial, (gpu.label,), tests=COMPUTE.tests, unit=COMPUTE.unit)
-        ]
+        check, drive = (ANY, COMPUTE) if kind == "gpu" else (ANY_OF_PORT, PORT)
+        labels = (part.label,) if kind == "gpu" else ()
+        return [ProofAsked(check, subject, serial, labels, tests=drive.tests, unit=drive.unit)]
     held = (
-        Held(0, one.action, one.check, subject, gpu.label, gpu.address, serial, one.message,
+        Held(0, one.action, one.check, subject, part.label, part.address or "", serial, one.message,
              "", one.boot_id, "", one.at_s)
         for one in mine.values()
     )  # fmt: skip

@@ -10,7 +10,7 @@ from gpuscan.model.host import Host
 from gpuscan.model.kernel import Driver, Incident
 from gpuscan.model.outcome import Action, Result, exit_code
 from gpuscan.model.past import Held
-from gpuscan.model.proof import ProofRow
+from gpuscan.model.proof import ProofRow, Proposal
 from gpuscan.model.report_rows import (
     BlindSpot,
     ChangeRow,
@@ -25,7 +25,7 @@ class ReportFields(NamedTuple):
     """What a report is made of; *held* is the hold that stands after it, *hold_told* the sentence
     on it once it is stored, *swap_left* the ticket of a swap that this run does not prove,
     *partial* what of the node was not judged, *proof* what became of each fault that it was
-    held for.
+    held for, *proposed* what would exercise those that nothing did.
 
     *optional* and *circumstances* are for the conclusion: see `conclude`.
     """
@@ -47,6 +47,7 @@ class ReportFields(NamedTuple):
     swap_left: str = ""
     partial: tuple[NotJudged, ...] = ()
     proof: tuple[ProofRow, ...] = ()
+    proposed: Proposal | None = None
 
 
 class Report(ReportFields):

@@ -21,11 +21,11 @@ from gpuscan.engine.partial import find_partial
 from gpuscan.engine.proof import (
     mark_unproven,
     proof_rows,
-    propose_proof,
     tell_unproven,
     unproven_notes,
     with_proof,
 )
+from gpuscan.engine.proposing import propose_proof
 from gpuscan.engine.report import Report
 from gpuscan.engine.reported import parts_of
 from gpuscan.engine.shared import mark_shared_cause
@@ -78,7 +78,6 @@ def judge(case: Case) -> Report:
             *case.notes,
             *asleep_notes(held),
             *unproven_notes(proof),
-            *propose_proof(case, held),
         ),
         incidents=read_or(case.node.incidents, ()),
         held=held,
@@ -86,4 +85,5 @@ def judge(case: Case) -> Report:
         circumstances=case.circumstances,
         partial=find_partial(case.left_out, results),
         proof=proof,
+        proposed=propose_proof(case, held, proof),
     )

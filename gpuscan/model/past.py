@@ -136,8 +136,9 @@ class Past(NamedTuple):
 
     *parts* are all that gave a serial number, ever; *present* those of the newest passing run of
     the whole node (a serial number is empty where the part gave none), none where a swap was proven
-    or a hold cleared since. *burnt* are the tests of burn-ins that were ever wrong. *unread_holds*
-    says what of the stored hold is not known.
+    or a hold cleared since. *burnt* are the tests of burn-ins that were ever wrong. *lifted* is
+    what was held until lately, and not exercised since. *unread_holds* says what of the stored hold
+    is not known.
     """
 
     at_s: float
@@ -152,4 +153,5 @@ class Past(NamedTuple):
     measured: tuple[Measured, ...] = ()
     present: tuple[Seen, ...] = ()
     burnt: tuple[PastTest, ...] = ()
+    lifted: tuple[Held, ...] = ()
     unread_holds: tuple[str, ...] = ()

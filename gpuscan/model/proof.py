@@ -4,6 +4,7 @@ from enum import Enum
 from typing import NamedTuple
 
 PROOF = "proof"  # in place of a level, in a recording whose burn-in was planned by a hold
+USUAL_S = 600.0  # of a proof for which no length is given
 SECONDS = "seconds under load"  # a unit of exposure; the others are what the tests compare
 PRODUCTS, READ, MOVED = "matrix products", "words read", "words moved"
 
@@ -19,6 +20,15 @@ class Outcome(str, Enum):
     UNFINISHED = "unfinished"
     NOT_EXERCISED = "not-exercised"
     BY_STATE = "by-state"
+
+
+TOLD = {  # for people
+    Outcome.NOT_SEEN: "did not show again",
+    Outcome.SEEN: "showed again",
+    Outcome.UNFINISHED: "did not show again, but was not exercised to the end",
+    Outcome.NOT_EXERCISED: "not proven by exercise",
+    Outcome.BY_STATE: "needs no exercise: the scan shows whether it is gone",
+}
 
 
 class FaultRate(NamedTuple):
@@ -87,3 +97,13 @@ class ProofRow(NamedTuple):
     rate: FaultRate | None = None
     why: str = ""
     unproven: bool = False
+
+
+class Proposal(NamedTuple):
+    """The command that exercises faults nobody has exercised since (`gpu SXM4 (nvlink.links)`), and
+    about how long it takes.
+    """
+
+    command: str
+    faults: tuple[str, ...]
+    seconds: float

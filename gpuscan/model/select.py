@@ -1,6 +1,6 @@
 """Select GPUs by the names that people give them (`--gpus`)."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from gpuscan.errors import UsageError, near_misses
@@ -46,17 +46,27 @@ def _find_gpu(gpus: Sequence[Gpu], name: str) -> Gpu:
     """Return the one GPU of that name. Slot and address win over the other names; a bare number
     that is one GPU's chassis slot and another's index is ambiguous.
     """
-    wanted = name.lower()
-    matches = {gpu.address: gpu for gpu in gpus if wanted in (gpu.label.lower(), gpu.address)}
-    if not matches:
-        matches = {gpu.address: gpu for gpu in gpus if wanted in _other_names(gpu)}
+    matches = find_gpus(gpus, name)
     if not matches:
         known = [gpu.label for gpu in gpus] + [gpu.address for gpu in gpus]
         raise UsageError(f"--gpus {name}: no such GPU; {near_misses(name, known, 'GPUs')}")
     if len(matches) > 1:
-        listing = " and ".join(f"{gpu.label} ({gpu.address})" for gpu in matches.values())
-        raise UsageError(f"--gpus {name}: names {listing}: give a slot or an address")
-    return next(iter(matches.values()))
+        raise UsageError(f"--gpus {name}: names {listed(matches)}: give a slot or an address")
+    return matches[0]
+
+
+def find_gpus(gpus: Sequence[Gpu], name: str) -> list[Gpu]:
+    """Return the GPUs that a name may mean: one unless it is ambiguous, none that has it."""
+    wanted = name.lower()
+    matches = {gpu.address: gpu for gpu in gpus if wanted in (gpu.label.lower(), gpu.address)}
+    if not matches:
+        matches = {gpu.address: gpu for gpu in gpus if wanted in _other_names(gpu)}
+    return list(matches.values())
+
+
+def listed(gpus: Iterable[Gpu]) -> str:
+    """Return the GPUs that a name may mean, as people know them."""
+    return " and ".join(f"{gpu.label} ({gpu.address})" for gpu in gpus)
 
 
 def _other_names(gpu: Gpu) -> set[str]:

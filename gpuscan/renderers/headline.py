@@ -13,6 +13,7 @@ from gpuscan.engine.partial import told
 from gpuscan.engine.report import Report
 from gpuscan.model import Unread
 from gpuscan.model.outcome import HARMLESS, Action, Finding, Result, Status
+from gpuscan.model.proof import TOLD
 from gpuscan.profile.sizes import counting_profiles
 from gpuscan.profile.values import in_words
 
@@ -39,13 +40,27 @@ def headline(report: Report) -> str:
     """
     cause = _cause(report)
     verdict = f"{report.verdict} ({shown_code(report)})"
-    rest = (*swap_lines(report), *unproven_lines(report), *partial_lines(report))
+    rest = (
+        *swap_lines(report),
+        *_proof_lines(report),
+        *unproven_lines(report),
+        *partial_lines(report),
+    )
     return "; ".join([f"{verdict}: {cause}" if cause else verdict, *rest])
 
 
 def swap_lines(report: Report) -> list[str]:
     """Return the sentence on a swap that is under way, none without one."""
     return [f"swap {report.swap_left} is not verified"] if report.swap_left else []
+
+
+def _proof_lines(report: Report) -> list[str]:
+    """Return what a proof came to, by outcome; none of any other run."""
+    found: dict[str, dict[str, None]] = {}
+    for row in report.proof if report.run.proof else ():
+        named = f"{_words(row.subject)} ({row.check})"
+        found.setdefault(TOLD[row.outcome], {})[named] = None
+    return [f"{told}: {', '.join(names)}" for told, names in found.items()]
 
 
 def unproven_lines(report: Report) -> list[str]:

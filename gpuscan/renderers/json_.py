@@ -64,6 +64,7 @@ def document(report: Report) -> dict[str, Any]:
         },
         "partial": [_row(row) for row in report.partial],
         **({"proof": [_row(row) for row in report.proof]} if report.proof else {}),
+        **({"proposed": _row(report.proposed)} if report.proposed else {}),
         "scope": list(report.run.scope),
         "host": _row(report.host),
         "software": _row(report.software),

@@ -4,16 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuscan.durations import format_span
-from gpuscan.model.proof import SECONDS, FaultRate, Outcome, ProofRow
+from gpuscan.model.proof import SECONDS, TOLD, FaultRate, Outcome, ProofRow, Proposal
 from gpuscan.renderers.lines import Line, indented
 
-TOLD = {
-    Outcome.NOT_SEEN: "did not show again",
-    Outcome.SEEN: "showed again",
-    Outcome.UNFINISHED: "did not show again, but was not exercised to the end",
-    Outcome.NOT_EXERCISED: "not proven by exercise",
-    Outcome.BY_STATE: "needs no exercise: the scan shows whether it is gone",
-}
+MOST_FAULTS = 3  # that a proposal names
 
 
 def lines(rows: tuple[ProofRow, ...]) -> Iterator[Line]:
@@ -27,6 +21,17 @@ def lines(rows: tuple[ProofRow, ...]) -> Iterator[Line]:
 def sentence(row: ProofRow) -> str:
     """Return what a proof came to in one line."""
     return "; ".join(sentences(row))
+
+
+def proposal(proposed: Proposal) -> str:
+    """Return the sentence that proposes a proof."""
+    first, others = proposed.faults[:MOST_FAULTS], len(proposed.faults[MOST_FAULTS:])
+    more = f" and {others} more" if others else ""
+    gone = "are the faults" if len(proposed.faults) > 1 else "is the fault"
+    return (
+        f"{proposed.command} exercises {', '.join(first)}{more} for"
+        f" {format_span(proposed.seconds)}: {gone} gone?"
+    )
 
 
 def parse(row: Mapping[str, Any]) -> ProofRow:

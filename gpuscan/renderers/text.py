@@ -153,6 +153,10 @@ def _tail(report: Report, verbosity: int) -> Iterator[Line]:
     )
     yield from (Line(text, hang=len(INDENT)) for text in partial_lines(report))
     yield from _next(report)
+    if report.proposed:
+        from gpuscan.renderers import proof
+
+        yield indented(proof.proposal(report.proposed), "Prove:   ")
 
 
 def _left_out(report: Report) -> Iterator[Line]:

@@ -277,9 +277,9 @@ class Archive:
         return int(self._query(query, (machine, until_s))[0]["runs"])
 
     def verdicts(self, machine: str, since_s: float, until_s: float) -> list[Row]:
-        """Return {at, boot_id, exit_code, verdict} of a machine's runs, oldest first."""
+        """Return {at, boot_id, exit_code, verdict, level} of a machine's runs, oldest first."""
         return self._query(
-            "SELECT at, boot_id, exit_code, verdict FROM runs"
+            "SELECT at, boot_id, exit_code, verdict, level FROM runs"
             " WHERE machine = ? AND at >= ? AND at <= ? ORDER BY at",
             (machine, since_s, until_s),
         )

@@ -1,6 +1,7 @@
 """`gpuscan history`: stored runs and faults by part, as a table, JSON or JSON lines."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -91,8 +92,7 @@ def render_runs(folder: str, since: str, part: str, check: str, format_: str) ->
     for run in runs:
         at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run["at"]))
         verdict = f"{run['exit_code']:>2} {run['verdict']}"
-        headline = run["headline"].removeprefix(f"{run['verdict']} ({run['exit_code']})")
-        told = headline.removeprefix(": ").removeprefix("; ")
+        told = re.sub(rf"^{run['verdict']} \(\d+\)(: |; )?", "", run["headline"])
         scope = run["level"] if run["full"] else f"{run['level']}, not whole"
         row = (at, run["hostname"] or "-", verdict, run["profile"], scope, told)
         lines.append("  ".join(row).rstrip())

@@ -56,7 +56,7 @@ def load(path: str, notes: Sequence[begun.Note], archive: "Archive | None", key:
     for note in notes:
         if note.code:
             entries += begun.read(note) or [_of_code(note)._asdict()]
-    held, odd = _sorted_out(entries)
+    held, odd = sorted_out(entries)
     unread = _unique([*unread, *odd])
     if unread:
         lacks.append(f"{UNREADABLE}: {len(unread)} of its entries make no sense")
@@ -78,7 +78,7 @@ def _noted(archive: "Archive | None", key: str) -> tuple[list[Any], bool]:
     return (data if isinstance(data, list) else [data]), True
 
 
-def _sorted_out(entries: Iterable[Any]) -> tuple[tuple[Held, ...], list[Any]]:
+def sorted_out(entries: Iterable[Any]) -> tuple[tuple[Held, ...], list[Any]]:
     """Return the entries that make sense as reasons, each once, and the others."""
     held: dict[hold.ReasonKey, Held] = {}
     odd = []
@@ -160,8 +160,8 @@ def of_root(folder: str, here: dict[str, str]) -> tuple[tuple[Held, ...], tuple[
     except StateError as error:
         return (), (str(error),)
     entries = found["hold"]["reasons"] if found and found["hold"] else []
-    held, odd = _sorted_out(entries)
-    notes, _ = _sorted_out(_of_code(note)._asdict() for note in begun.find(folder) if note.code)
+    held, odd = sorted_out(entries)
+    notes, _ = sorted_out(_of_code(note)._asdict() for note in begun.find(folder) if note.code)
     mine = found is None or _is_of(found, here)
     lacks = [f"{folder}: {UNREADABLE}"] if found and (odd or found["unread"]) and mine else []
     reasons = (*(held if mine else ()), *notes)

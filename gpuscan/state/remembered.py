@@ -5,11 +5,12 @@ from typing import Any
 
 from gpuscan.state.archive import BACK_DAYS, DAY_S, Archive
 from gpuscan.state.exercised import past_tests
+from gpuscan.state.lifted import lifted_lately
 from gpuscan.state.place import StateError
 from gpuscan.state.rows import Whose, identify
 from gpuscan.text import counted
 
-LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present", "burnt")
+LISTS = ("faults", "tried", "boots", "parts", "ports", "measured", "present", "burnt", "lifted")
 NOTHING: Mapping[str, Any] = {"runs": 0, "runs_at": [], **{name: [] for name in LISTS}}
 PAGES = "retired_pages.double_bit"  # the only measurement whose past is judged
 WEEK_DAYS = 7
@@ -60,6 +61,7 @@ def _readers(archive: Archive, owner: Whose) -> dict[str, Callable[[], Any]]:
         "ports": lambda: archive.ports(key, since_s, now_s),
         "measured": measured,
         "present": lambda: _present(archive, owner),
+        "lifted": lambda: lifted_lately(archive, key, now_s - WEEK_DAYS * DAY_S, now_s),
         "burnt": lambda: past_tests(archive.burn_ins(key, since_s, now_s)),
     }
 

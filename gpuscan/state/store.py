@@ -10,6 +10,7 @@ from gpuscan.engine import hold
 from gpuscan.engine.case import rename_held
 from gpuscan.engine.lifting import Proof, proves_health
 from gpuscan.engine.proof import mark_unproven, proof_rows, unproven_notes
+from gpuscan.engine.proposing import lifted_unproven, propose
 from gpuscan.engine.report import Report
 from gpuscan.errors import used_up
 from gpuscan.model import Held, Node
@@ -211,7 +212,10 @@ class Store:
             results = (*report.results, *hold.results_of(held, report.results, node, report.run))
             marked = mark_unproven(node, rows, held, before)
             notes = (*report.notes, *unproven_notes(marked))
-            return report._replace(held=held, results=results, notes=notes, proof=marked)
+            proposed = propose(node, (), lifted_unproven(before, marked))
+            return report._replace(
+                held=held, results=results, notes=notes, proof=marked, proposed=proposed
+            )
         return report._replace(held=hold.join_holds(before, report.held))
 
     def keep(self, report: Report, source: str, tried: Sequence[str] = ()) -> None:

@@ -14,7 +14,7 @@ from gpuscan.burnin.proving import Wish, make_proof, steps_of
 from gpuscan.collectors import node as collect
 from gpuscan.engine import judging
 from gpuscan.engine.confidence import cautious, confidence, exposure_for
-from gpuscan.engine.proving import ask_all, ask_named
+from gpuscan.engine.proving import ask_all, ask_named, refuse_unknown
 from gpuscan.errors import UsageError
 from gpuscan.model import Fault, Held, Node, Past, PastTest
 from gpuscan.model.proof import SECONDS, FaultRate, ProofAsked
@@ -233,8 +233,15 @@ def test_a_part_that_is_not_held_is_exercised_for_its_last_faults_or_for_any() -
 
 
 def test_a_part_that_is_not_here_is_refused() -> None:
-    with pytest.raises(UsageError, match="SXM99: no such GPU"):
-        ask_named(BASE, ["SXM99"])
+    with pytest.raises(UsageError, match=r"--part SXM9: no such part; known parts: SXM1, "):
+        refuse_unknown(BASE, ["SXM9"])
+    (number,) = {str(GPUS[PART].nvml_index)}
+    alike = (GPUS[OTHER]._replace(nvml_index=GPUS[PART].nvml_index), *GPUS.values())
+    with pytest.raises(UsageError, match=rf"--part gpu:{number}: names {OTHER} .* and {PART}"):
+        refuse_unknown(BASE._replace(gpus=alike[:1] + (GPUS[PART],)), [f"gpu:{number}"])
+    (one,) = ask_named(BASE, ["SXM9"])
+    assert (one.subject, one.tests) == ("gpu:SXM9", ()), "gone since it was named"
+    assert one.lacks.startswith("it is in no slot of this node")
 
 
 def test_a_part_that_is_gone_or_another_one_is_told() -> None:

@@ -44,6 +44,7 @@ ELSEWHERE = {
     ("cli/output.py", "{}: cannot be written: {}"): "depends on the user: tests/cli",
     ("cli/output.py", "standard output"): "needs a full disk: tests/cli/test_surroundings.py",
     ("cli/profile.py", "interrupted"): "needs a signal during a scan: tests/live",
+    ("engine/proving.py", "--part {}: "): "needs a machine with GPUs: tests/burnin",
     ("engine/suite.py", "no checks in"): "needs an installation without checks",
     ("files.py", "{}: cannot be written: "): "the folder must vanish during the run",
     ("importers/firmware.py", "{}: larger than"): "needs a file of many MiB",

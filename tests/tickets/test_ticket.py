@@ -476,3 +476,41 @@ def test_what_cannot_be_used(call: Call, tmp_path: Path) -> None:
     assert call("ticket", str(tmp_path)).code == 2
     assert call("ticket", str(file), "--format", "xml").code == 2
     assert call("ticket", str(file), "--gpu", "").code == 2
+
+
+ROW: dict[str, Any] = {
+    "check": "memory.row_remap", "subject": "gpu:SXM7", "serial": "165", "outcome": "not-seen",
+    "amount": 65.0, "unit": "words read", "seconds": 600.0, "hottest_c": 71, "then_c": None,
+    "beside": 65.0, "confidence": 0.5, "cautious": None, "why": "", "unproven": False,
+    "rate": {"events": 2, "exposure": 230.0, "unit": "words read", "source": "the archive",
+             "documented": False},
+}  # fmt: skip
+IDLE = {**ROW, "outcome": "not-exercised", "amount": 0.0, "seconds": 0.0, "confidence": None}
+
+
+@pytest.mark.parametrize(
+    ("stored", "now", "outcome"),
+    [
+        ([], [], None),
+        ([], [IDLE], "not-exercised"),
+        ([], [{**ROW, "subject": "gpu:SXM1"}], None),
+        ([], [{**IDLE, "outcome": "by-state"}], None),
+        ([ROW], [IDLE], "not-seen"),
+        ([ROW], [{**IDLE, "outcome": "seen"}], "seen"),
+        ([{**ROW, "outcome": "seen"}, ROW], [], "not-seen"),
+    ],
+)
+def test_a_ticket_tells_what_was_exercised(
+    stored: list[dict[str, Any]], now: list[dict[str, Any]], outcome: str | None
+) -> None:
+    """Of each fault what its newest proof came to."""
+    document = {**broken(), "proof": now}
+    proofs = [{"at": f"2026-01-0{day}", **row} for day, row in enumerate(stored, 1)]
+    made = build(document, "SXM7", (), None, (), proofs)
+    assert [row["outcome"] for row in made["exercised"]] == ([outcome] if outcome else [])
+    text = ticket.render_ticket(made, "text")
+    assert ("Proof: was the fault exercised since?" in text) is bool(outcome)
+    if outcome == "not-seen":
+        for words in ("did not show again", "exercised 65 words read in 10 min", "50 %"):
+            assert words in text
+    assert all(len(line) <= WIDTH for line in text.splitlines())
