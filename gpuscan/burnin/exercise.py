@@ -51,7 +51,7 @@ def run_burnin(
     plan = _plan(options, recording, selection)
     if held and plan.steps:
         plan = add_proof(plan, ask_all(collectors.node(recording), held))
-    return carry_out(plan, scan, options, recording)
+    return carry_out(add_tool_times(plan, run.program), scan, options, recording)
 
 
 def run_proof(
@@ -192,8 +192,7 @@ def _plan(options: BurnInOptions, recording: Recording, selection: judging.Plan)
     burnin = chosen.data["burnin"]
     floors = {label: floor for label, floor in burnin.items() if isinstance(floor, (int, float))}
     floors |= burnin["nccl"] or {}
-    plan = make_plan(node, options, floors, tools=not names, beside=beside)
-    return add_tool_times(plan, run.program)
+    return make_plan(node, options, floors, tools=not names, beside=beside)
 
 
 def announce(plan: BurnInPlan, earlier: EarlierWork) -> str:

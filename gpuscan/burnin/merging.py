@@ -22,7 +22,7 @@ HIGHEST = (
     "power_brake",
     "slowed",
 )
-LOWEST = ("pcie_generation", "pcie_width")
+LOWEST = ("margin_c", "pcie_generation", "pcie_width")
 Tries = Mapping[str, tuple[float, ...]]
 
 

@@ -57,9 +57,6 @@ def make_proof(node: Node, asked: Sequence[ProofAsked], wish: Wish) -> BurnInPla
         steps = steps_of(asked, addresses, held, share=rounds_s / _round_s(steps))
     round_s = _round_s(steps)
     needs_gpus = any(one.gpus for one in asked)
-    ports = [one for one in asked if one.tests == PORT.tests and not one.lacks]
-    traffic_s = TRAFFIC_S if steps else _traffic_s(ports, wish)
-    tools = tuple(dict.fromkeys(_traffic(one, traffic_s) for one in ports))
     return BurnInPlan(
         level=PROOF,
         gpus=addresses if steps else (),
@@ -70,18 +67,21 @@ def make_proof(node: Node, asked: Sequence[ProofAsked], wish: Wish) -> BurnInPla
         deadline_s=find_deadline(round_s, rounds_s),
         labels=held,
         floors={},
-        tools=tools,
+        tools=_traffic_over(asked, TRAFFIC_S if steps else _traffic_s(asked, wish)),
     )
 
 
 def add_proof(plan: BurnInPlan, asked: Sequence[ProofAsked]) -> BurnInPlan:
-    """Return a level's plan with a round of what exercises these faults, after its own steps."""
+    """Return a level's plan with a round of what exercises these faults, after its own steps, and
+    traffic over the ports that have one.
+    """
     whole = steps_of(asked, plan.gpus, plan.labels)
     share = min(BESIDE_S / _round_s(whole), 1.0) if whole else 1.0
     steps = steps_of(asked, plan.gpus, plan.labels, share)
     more_s = _round_s(steps)
     return plan._replace(
         steps=(*plan.steps, *steps),
+        tools=(*plan.tools, *_traffic_over(asked, TRAFFIC_S)),
         expected_s=plan.expected_s + more_s,
         deadline_s=plan.deadline_s + 2 * more_s,
     )
@@ -91,14 +91,24 @@ def _round_s(steps: Iterable[BurnInStep]) -> float:
     return sum(step.seconds + BETWEEN_STEPS_S for step in steps)
 
 
-def _traffic_s(ports: Sequence[ProofAsked], wish: Wish) -> int:
+def _ports(asked: Iterable[ProofAsked]) -> list[ProofAsked]:
+    return [one for one in asked if one.tests == PORT.tests and not one.lacks]
+
+
+def _traffic_s(asked: Iterable[ProofAsked], wish: Wish) -> int:
     """Return how long each port gets traffic in a proof of ports alone, one after the other."""
+    ports = _ports(asked)
     whole_s = wish.time_s
     if wish.confidence and not whole_s:
         rates = [one.rate for one in ports if one.rate]
         needs = [exposure_for(rate, wish.confidence) for rate in rates if rate.unit == SECONDS]
         return round(min(max(needs, default=USUAL_S), LONGEST_S))
     return max(round((whole_s or USUAL_S) / max(len({one.subject for one in ports}), 1)), 1)
+
+
+def _traffic_over(asked: Iterable[ProofAsked], seconds: int) -> tuple[Tool, ...]:
+    """Return the traffic over each port that shows its fault by it."""
+    return tuple(dict.fromkeys(_traffic(one, seconds) for one in _ports(asked)))
 
 
 def _traffic(asked: ProofAsked, seconds: int) -> Tool:

@@ -60,8 +60,9 @@ class CudaFailure(NamedTuple):
 class LoadSummary(NamedTuple):
     """What NVML showed of a GPU during a test.
 
-    *values* are keyed as the fields of `model.Load`; *missing* holds, for each sampled value that
-    was never answered, the kind and text of the error.
+    *values* are keyed as the fields of `model.Load`, and `margin_c`, the degrees left to the GPU's
+    limit; *missing* holds, for each sampled value that was never answered, the kind and text of the
+    error.
     """
 
     samples: int = 0

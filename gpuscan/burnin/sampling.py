@@ -27,19 +27,23 @@ CALLS = {
     "gpm": "nvmlGpmMetricsGet({})",
     "memory_c": "nvmlDeviceGetFieldValues({},82,0)",
 }
+# the degrees left to a limit, of GPUs that name no temperature in its place
+MARGIN = "nvmlDeviceGetMarginTemperature({})"
 
 
-def sample_keys(address: str) -> list[str]:
-    """Return the keys of the readings that make one sample of a GPU."""
-    return [f"nvml:{call.format(address)}" for call in CALLS.values()]
+def sample_keys(address: str, *, margin: bool = False) -> list[str]:
+    """Return the keys of the readings that make one sample of a GPU, with its *margin* or not."""
+    calls = (*CALLS.values(), MARGIN) if margin else CALLS.values()
+    return [f"nvml:{call.format(address)}" for call in calls]
 
 
 class LoadSampler:
     """Collects the samples of one GPU during one test."""
 
     def __init__(self, address: str) -> None:
-        self._names = dict(zip(sample_keys(address), CALLS, strict=True))
-        self._values: dict[str, list[Any]] = {name: [] for name in CALLS}
+        names = (*CALLS, "margin_c")
+        self._names = dict(zip(sample_keys(address, margin=True), names, strict=True))
+        self._values: dict[str, list[Any]] = {name: [] for name in names}
         self._errors: dict[str, tuple[str, str]] = {}
 
     def add(self, readings: Sequence[Reading]) -> None:
@@ -56,8 +60,8 @@ class LoadSampler:
         return self._values[name][-1] if self._values[name] else None
 
     def summary(self) -> LoadSummary:
-        """Return the highest temperatures, mean and highest power in W, the median clock, and the
-        share of samples with each clock event reason.
+        """Return the highest temperatures, the lowest margin, mean and highest power in W, the
+        median clock, and the share of samples with each clock event reason.
         """
         sampled = {name: values for name, values in self._values.items() if values}
         highest = ("core_c", "memory_c", "pcie_generation", "pcie_width")
@@ -65,6 +69,8 @@ class LoadSampler:
         if "power_w" in sampled:
             watts = [milliwatts / 1000 for milliwatts in sampled["power_w"]]
             values |= {"power_w": round(fmean(watts), 1), "most_power_w": round(max(watts), 1)}
+        if "margin_c" in sampled:
+            values["margin_c"] = min(sampled["margin_c"])
         if "sm_clock_mhz" in sampled:
             values["sm_clock_mhz"] = int(median(sampled["sm_clock_mhz"]))
         if "reasons" in sampled:

@@ -20,6 +20,7 @@ from gpuscan.burnin.sampling import LoadSampler, sample_keys
 from gpuscan.burnin.second_tries import find_doubtful
 from gpuscan.burnin.tools import run as tools
 from gpuscan.collectors.burnin_counters import TAIL
+from gpuscan.collectors.gpu_facts import wants_margin
 from gpuscan.errors import GpuscanError, complain
 from gpuscan.live import signals
 from gpuscan.live.process import Child
@@ -298,7 +299,12 @@ class Scheduler:
 
     def _sample(self, step: BurnInStep, samplers: Mapping[str, LoadSampler]) -> None:
         """Read temperatures, power and clocks of the loaded GPUs, and the kernel log."""
-        readings = self.reader.read([key for gpu in samplers for key in sample_keys(gpu)] + [TAIL])
+        keys = [
+            key
+            for gpu in samplers
+            for key in sample_keys(gpu, margin=wants_margin(self.job.scan, gpu))
+        ]
+        readings = self.reader.read([*keys, TAIL])
         for gpu, sampler in samplers.items():
             sampler.add(readings)
             milliwatts = sampler.newest("power_w")

@@ -256,6 +256,9 @@ def _make_load(summary: LoadSummary | None, key: str, gpu: Gpu | None) -> Any:
             facts[name] = _explain_missing(name, summary, key, own)
     for name in ("slowdown_c", "memory_max_c", "limit_w"):
         facts[name] = _judged_elsewhere(own[name])
+    limits = (facts["slowdown_c"], facts["core_c"])
+    if is_unread(limits[0]) and not is_unread(limits[1]) and "margin_c" in summary.values:
+        facts["slowdown_c"] = limits[1] + int(summary.values["margin_c"])
     return Load(usual_core_c=NO_OTHER, **facts)
 
 

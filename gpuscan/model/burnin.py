@@ -58,7 +58,8 @@ class Load(NamedTuple):
     highest power, median SM clock.
 
     *usual_core_c* is the median of this node's GPUs in the same test; *slowdown_c*, *memory_max_c*
-    and *limit_w* are the GPU's own limits. *hw_slowdown* to *power_cap* are the shares of samples,
+    and *limit_w* are the GPU's own limits (where it has a margin in place of *slowdown_c*, the
+    temperature at which that is used up). *hw_slowdown* to *power_cap* are the shares of samples,
     0 to 1, with that reason for lower clocks; *slowed* is the number of samples in the worst round
     with a reason other than the power cap. *pcie_generation* and *pcie_width* are the highest seen.
     *sm_active*, *tensor_active* and *dram_active* are mean shares of the time, 0 to 1, from GPM

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from over_time import EIGHT
 
-from gpuscan.burnin.proving import Wish, make_proof, steps_of
+from gpuscan.burnin.plan import make_plan
+from gpuscan.burnin.proving import Wish, add_proof, make_proof, steps_of
+from gpuscan.burnin.request import BurnInOptions
 from gpuscan.collectors import node as collect
 from gpuscan.engine import judging
 from gpuscan.engine.confidence import cautious, confidence, exposure_for
@@ -141,6 +143,13 @@ def test_traffic_over_ports_alone_is_as_long_as_wished(wish: Wish, seconds: int)
     again = held("infiniband.link_flaps", "port:mlx5_3/1")
     plan = make_proof(BASE, ask_all(node(*ports, again)), wish)
     assert [tool.usual_s for tool in plan.tools] == [seconds + 2.0] * 2, "each port once"
+
+
+def test_a_level_after_a_swap_sends_traffic_over_the_port_that_was_held() -> None:
+    level = make_plan(BASE, BurnInOptions(level="quick"), tools=False)
+    plan = add_proof(level, [asked(held("infiniband.symbol_errors", "port:mlx5_3/1"))])
+    assert plan.steps == level.steps
+    assert [tool.key.split()[:3] for tool in plan.tools] == [["run:ib_write_bw", "-d", "mlx5_3"]]
 
 
 def test_a_link_is_exercised_with_every_peer_both_ways() -> None:

@@ -11,7 +11,9 @@ from burnt import burn_test, load
 from nodes_recordings import base, judged, judged_facts
 
 from gpuscan import collectors
+from gpuscan.burnin.merging import merge_loads
 from gpuscan.burnin.rates import rates
+from gpuscan.burnin.results import LoadSummary
 from gpuscan.burnin.sampling import LoadSampler, sample_keys
 from gpuscan.model import Amount, BurnTest, Node, Rate, Unread, is_unread
 from gpuscan.model.outcome import Result, Status
@@ -263,6 +265,36 @@ def test_samples_are_told_by_their_highest_mean_and_median() -> None:
         "most_power_w": 700.0,
         "sm_clock_mhz": 1200,
     }
+
+
+@pytest.mark.parametrize(
+    ("left", "status"), [((12,), Status.PASS), ((12, 0, 3), Status.FAIL), ((4, -1), Status.FAIL)]
+)
+def test_a_margin_stands_for_the_temperature_that_a_gpu_does_not_name(
+    left: tuple[int, ...], status: Status
+) -> None:
+    """As on Blackwell: the least that any round left counts."""
+    key = f"burnin:stress-bf16({GPU})"
+    rounds: LoadSummary | None = None
+    for margin_c in left:
+        rounds = merge_loads(rounds, LoadSummary(2, {"core_c": 70, "margin_c": margin_c}))
+    assert rounds is not None
+    changes = {
+        f"nvml:nvmlDeviceGetTemperatureThreshold({GPU},1)": None,
+        key: {**QUICK.get(key), "load": rounds.to_json()},
+    }
+    found: Any = found_of("SXM2 stress-bf16", changes)
+    warm = found.load._replace(memory_c=60, memory_max_c=95)
+    test = of_gpu("stress-bf16", load=warm)
+    assert result_of("temperature", test).status is status
+
+
+def test_a_margin_is_sampled_beside_the_rest() -> None:
+    samples, (*_, key) = LoadSampler(GPU), sample_keys(GPU, margin=True)
+    for left in (9, 4, 6):
+        samples.add([Reading(key, left, None)])
+    assert samples.summary().to_json() == {"samples": 3, "margin_c": 4}
+    assert key not in sample_keys(GPU)
 
 
 @pytest.mark.parametrize(
