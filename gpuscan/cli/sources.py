@@ -42,10 +42,20 @@ def this_machine(plan: judging.Plan, options: Options) -> Judgement:
         return judging.judge_recording(recording, "", plan)
 
     try:
-        return _scan_until_settled(plan, options, load, judge)
+        judgement = _scan_until_settled(plan, options, load, judge)
     except GpuscanError:
         forget_run(options.history)
         raise
+    return judgement._replace(report=_without_vain_proposal(judgement.report))
+
+
+def _without_vain_proposal(report: Report) -> Report:
+    """Return the report without a proposal that needs a program which is not on this machine."""
+    if report.proposed is None or not report.proposed.needs:
+        return report
+    from gpuscan.burnin.tools.run import program
+
+    return report if program(report.proposed.needs) else report._replace(proposed=None)
 
 
 def input_file(file: str) -> list[Source]:

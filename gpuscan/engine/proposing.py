@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from gpuscan.engine.case import SWAP, Case
+from gpuscan.engine.drives import PORT
 from gpuscan.engine.hold import key_of
 from gpuscan.engine.lifting import Place, find_part, last_found
 from gpuscan.engine.proving import ask
@@ -63,8 +64,10 @@ def _asked(held: Iterable[Held], node: Node) -> list[ProofAsked]:
     return [one for one in asked if one.tests and not one.lacks]
 
 
-def _proposal(command: str, asked: Iterable[ProofAsked], seconds: float) -> Proposal | None:
+def _proposal(command: str, asked: Sequence[ProofAsked], seconds: float) -> Proposal | None:
+    tests = {one.tests for one in asked}
+    needs = PORT.tests[0] if tests == {PORT.tests} else ""
     faults = tuple(
         dict.fromkeys(f"{one.subject.replace(':', ' ', 1)} ({one.check})" for one in asked)
     )
-    return Proposal(command, faults, seconds) if faults else None
+    return Proposal(command, faults, seconds, needs) if faults else None

@@ -101,9 +101,10 @@ class ProofRow(NamedTuple):
 
 class Proposal(NamedTuple):
     """The command that exercises faults nobody has exercised since (`gpu SXM4 (nvlink.links)`), and
-    about how long it takes.
+    about how long it takes; *needs* is the program without which it can exercise none of them.
     """
 
     command: str
     faults: tuple[str, ...]
     seconds: float
+    needs: str = ""

@@ -256,3 +256,23 @@ def test_a_deadline_that_is_too_short_leaves_a_proof_unfinished(story: Story) ->
     assert "the deadline was near" in row["why"]
     assert "the report would be incomplete" in done.err
     assert done.report["summary"]["complete"] is False
+
+
+def test_a_port_is_proposed_only_where_its_traffic_can_be_sent(
+    eight: Machine, tmp_path: Path
+) -> None:
+    down = {f"file:/sys/class/infiniband/mlx5_3/ports/1/{name}": state
+            for name, state in (("state", "1: DOWN\n"), ("phys_state", "2: Polling\n"))}  # fmt: skip
+    state = ("--state-dir", str(tmp_path / "state"))
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    broken = Machine(eight.library, folder, patch(eight.recording, down))
+    assert broken.plain("run", *state).code == 40
+    assert "Prove:" not in eight.plain("run", *state).out
+    tool = tmp_path / "bin" / "ib_write_bw"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n", "utf-8")
+    tool.chmod(0o755)
+    there = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
+    told = "Prove:   gpuscan prove exercises port mlx5_3/1 (infiniband.port_state) for 10 min"
+    assert told in eight.plain("run", *state, env=there).out
