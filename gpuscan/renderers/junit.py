@@ -19,6 +19,7 @@ from gpuscan.engine.report import Report
 from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.model import read_or
 from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
+from gpuscan.model.proof import PROOF
 from gpuscan.model.report_rows import Measurement
 from gpuscan.renderers.headline import partial_lines, swap_lines, unproven_lines
 from gpuscan.renderers.proof import sentence
@@ -172,7 +173,7 @@ def _properties(report: Report) -> Iterator[tuple[str, Any]]:
     if report.partial:
         yield "partial", "; ".join(told(report.partial))
     yield "profile", report.run.profile.name
-    yield "level", report.run.level
+    yield "level", PROOF if report.run.proof else report.run.level
     yield "gpuscan_version", report.run.gpuscan_version
     for name, value in (
         ("boot_id", read_or(report.host.boot_id, "")),

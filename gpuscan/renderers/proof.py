@@ -76,8 +76,9 @@ def _percent(share: float) -> str:
 def _sureness(confidence: float, cautious: float | None, rate: FaultRate) -> str:
     """Tell how sure it is that the fault is gone, and by what."""
     unit = "" if rate.unit == SECONDS else f" {rate.unit}"
-    few = f" ({_percent(cautious)} allowing for so few events)" if cautious is not None else ""
+    is_rough = cautious is not None and not rate.documented
+    few = f" ({_percent(cautious or 0.0)} allowing for so few events)" if is_rough else ""
     return (
-        f"it would have shown with {_percent(confidence)}{'' if rate.documented else few}, at"
+        f"confidence {_percent(confidence)}{few} that it would have shown, at"
         f" {rate.events:,} in {_amount(rate.exposure, rate.unit)}{unit} ({rate.source})"
     )

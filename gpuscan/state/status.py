@@ -346,8 +346,9 @@ def _details(found: Answer) -> list[str]:
     for reason in hold["reasons"] if hold else ():
         serial = f", serial {reason['serial']}" if reason.get("serial") else ""
         text = f"{reason.get('subject', 'node')}{serial}: {reason.get('message', '')}"
+        lines.append(f"  {_one_line(text)}")
         exercised = told_exercised(reason)
-        lines.append(f"  {_one_line(f'{text}; {exercised}' if exercised else text)}")
+        lines += [f"    {exercised}"] if exercised else []
     if hold:
         lines.append("  gpuscan explain hold shows what lifts it")
     if run and run["at"]:

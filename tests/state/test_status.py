@@ -124,10 +124,10 @@ def test_status(call: Call, tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "exercised", "told"),
     [
-        ({}, False, "; not exercised since the fault\n"),
-        ({"exercised_s": 1.7e9}, False, "; not exercised since the fault\n"),
-        ({"exercised_s": 1.8e9}, True, "; exercised 2027-01-15 08:00 UTC, did not show\n"),
-        ({"exercised_s": 1.8e9, "seen_s": 1.9e9}, False, "; not exercised since the fault\n"),
+        ({}, False, "\n    not exercised since the fault\n"),
+        ({"exercised_s": 1.7e9}, False, "\n    not exercised since the fault\n"),
+        ({"exercised_s": 1.8e9}, True, "\n    exercised 2027-01-15 08:00 UTC, did not show\n"),
+        ({"exercised_s": 1.8e9, "seen_s": 1.9e9}, False, "\n    not exercised since the fault\n"),
         ({"check": "driver.version"}, None, ""),
     ],
 )
