@@ -21,7 +21,7 @@ from gpuscan.model.proof import PROOF, SECONDS, USUAL_S, ProofAsked
 from gpuscan.model.subject import parse_subject
 
 # one round: short, so that a proof of any length alternates between its tests
-TIMES = LevelTimes(1, ALL_PATTERNS, 4, 4, 4, 10, 10, 20, 20, 20, 20, 2, 5)
+TIMES = LevelTimes(1, ALL_PATTERNS, 4, 4, 4, 10, 10, 20, 20, 20, 20, 2, 5, 300)
 HEATING = "stress-bf16"  # the step that heats the GPUs first, where no other does: draws the most
 BESIDE_S = 120.0  # of a proof after a level
 LEAST_S = 0.2  # of a test
@@ -152,7 +152,7 @@ def _shortened(share: float) -> LevelTimes:
     """Return the times of a round that is shorter; memory is tested whole all the same."""
     timed = ("hbm", "pcie", "exact", "exact_others", "stress", "fp8", "others", "pulse", "peer")
     return TIMES._replace(
-        **{name: max(share * getattr(TIMES, name), LEAST_S) for name in (*timed, "nccl")}
+        **{name: max(share * getattr(TIMES, name), LEAST_S) for name in (*timed, "nccl", "fade")}
     )
 
 

@@ -32,11 +32,13 @@ BURNT = {  # kinds of a burn-in's own tests
     "stress": PRODUCTS,
     "pulse": PRODUCTS,
     "memory": READ,
+    "fade": READ,
     "hbm": MOVED,
     "pcie": MOVED,
     "peer": MOVED,
     "nccl": MOVED,
 }
+OPENING = ("open", "end")  # of a burn-in, beside its tests and other programs
 # check, its area, or a code in the log; the longest that fits counts
 DRIVES: Mapping[str, Drive] = {
     "memory": MEMORY,
@@ -97,6 +99,12 @@ def drive_of(check: str, codes: Sequence[str] = (), tests: Sequence[str] = ()) -
     if own:
         units = {BURNT[name.split("-")[0]] for name in own}
         return Drive(own, units.pop() if len(units) == 1 else SECONDS)
+    programs = [name for name in tests if name not in OPENING]
+    if programs:
+        found = " and ".join(programs)
+        return Drive(
+            lacks=f"{MISSING}: {found}, which found it, would (gpuscan run --level medium)"
+        )
     if check.startswith("burnin."):
         return COMPUTE
     drives = [_drive_of(check, code) for code in codes or ("",)]

@@ -9,6 +9,7 @@ from gpuscan.engine.confidence import cautious, confidence
 from gpuscan.engine.drives import drive_of
 from gpuscan.engine.lifting import last_found
 from gpuscan.engine.proving import ask_all, ask_named
+from gpuscan.engine.rates import COUNTERS
 from gpuscan.model import BurnTest, Ending, Held, Node, is_unread, read_or
 from gpuscan.model.outcome import Action, Result, Status
 from gpuscan.model.proof import SECONDS, TOLD, Outcome, ProofAsked, ProofRow
@@ -22,6 +23,7 @@ OF_LOAD = frozenset(
     f"{BURNIN}{name}"
     for name in ("floor", "node_median", "pcie_generation", "power", "slowdown", "temperature")
 ) | {f"{BURNIN}temperature_spread"}
+COUNTED = f"{BURNIN}error_counters"
 DIED = (Ending.STUCK, Ending.LOST)
 NOT_OFFERED = "not-recorded"
 COOLER_C = 5.0  # than when the fault showed: no longer the same load
@@ -99,6 +101,7 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
     outcome = _outcome(asked, mine, seen=bool(seen), cut=bool(cut))
     not_run = mine or _opening(asked, tests)
     absent = _told_unread(not_run) if outcome is Outcome.NOT_EXERCISED else ""
+    less = _counted_less(asked, mine, results) if outcome is Outcome.NOT_SEEN else ""
     row = ProofRow(
         asked.check,
         asked.subject,
@@ -111,9 +114,10 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
         asked.hot_c or None,
         _amount(beside, asked.unit),
         rate=asked.rate,
-        why=seen or cut or asked.lacks or absent or asked.note,
+        why=seen or cut or asked.lacks or absent or less or asked.note,
     )
-    return _with_confidence(row, mine) if row.outcome is Outcome.NOT_SEEN else row
+    # a confidence is of an exposure in which nothing came at all
+    return _with_confidence(row, mine) if row.outcome is Outcome.NOT_SEEN and not less else row
 
 
 def _opening(asked: ProofAsked, tests: Tests) -> Tests:
@@ -201,10 +205,22 @@ def _told_unread(tests: Tests) -> str:
 
 def _seen_again(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str:
     """Return how the fault showed again: the check fails on that part, or one of its tests does."""
+    failed = (one for one in results if one.status is Status.FAIL)
+    return _first_told(asked, mine, failed)
+
+
+def _counted_less(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str:
+    """Return what was counted of a fault, where that is less than fails."""
+    warned = (one for one in results if one.status is Status.WARN)
+    counted = (one for one in warned if one.check in COUNTERS or one.check == COUNTED)
+    told = _first_told(asked, mine, counted)
+    return f"less than fails: {told}" if told else ""
+
+
+def _first_told(asked: ProofAsked, mine: Tests, results: Iterable[Result]) -> str:
+    """Return what the first of these results with a finding on the part's fault says."""
     for result in results:
-        if result.status is not Status.FAIL or not result.findings:
-            continue
-        if _of_check(asked, result) and _is_on(asked, mine, result):
+        if result.findings and _of_check(asked, result) and _is_on(asked, mine, result):
             return f"{result.check}: {result.findings[0].message}"
     return ""
 

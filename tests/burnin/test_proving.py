@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from over_time import EIGHT
 
+from gpuscan.burnin.levels import TIMES
 from gpuscan.burnin.plan import make_plan
 from gpuscan.burnin.proving import Wish, add_proof, make_proof, steps_of
 from gpuscan.burnin.request import BurnInOptions
@@ -103,6 +104,20 @@ def test_the_very_test_that_failed_is_run_again() -> None:
     steps = steps_of([one], tuple(LABELS), LABELS)
     assert [step.name for step in steps] == ["stress-fp8", "exact-fp8"], "heated first"
     assert all(set(step.gpus) == set(LABELS) for step in steps), "beside its neighbours"
+
+
+def test_words_that_faded_are_left_alone_again() -> None:
+    one = asked(held("burnin.corruption", tests=f"{PART} fade"))
+    assert (one.tests, one.unit) == (("fade",), "words read")
+    steps = steps_of([one], tuple(LABELS), LABELS)
+    assert [step.name for step in steps] == ["stress-bf16", "fade"]
+    assert steps[1].options["fade_s"] == TIMES["long"].fade
+
+
+def test_what_another_program_found_is_not_proven_by_our_tests() -> None:
+    one = asked(held("burnin.tools", tests=f"{PART} dcgmi-diag memory"))
+    assert one.lacks.startswith("nothing here exercises it: dcgmi-diag, which found it, would")
+    assert one.tests == ()
 
 
 def test_a_pair_is_exercised_in_its_direction_beside_other_pairs() -> None:

@@ -130,6 +130,16 @@ def test_a_state_that_is_no_fault_of_that_kind_is_not_the_fault_again() -> None:
         assert row(reason, tests, result).outcome is outcome
 
 
+def test_errors_that_are_too_few_to_fail_leave_no_confidence() -> None:
+    reason = held("nvlink.link_errors")
+    mine = [done("peer", to=OTHER, seconds=0.01)]
+    clean = row(reason, mine)
+    assert clean.confidence == pytest.approx(1 - math.exp(-1)), "100 a second"
+    few = row(reason, mine, on_test(mine[0], "burnin.error_counters", Status.WARN))
+    assert (few.outcome, few.confidence) == (Outcome.NOT_SEEN, None)
+    assert few.why.startswith("less than fails: burnin.error_counters")
+
+
 def test_what_the_check_itself_could_not_read_shows_nothing() -> None:
     lack = Unread("nvml:a()", "no-permission", "not allowed")
     about = Subject("gpu", PART, GPUS[PART].address)
