@@ -172,3 +172,16 @@ def is_one_edit_away(word: str, other: str) -> bool:
     rest, wanted = word[same:], other[same:]
     swapped = rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]
     return rest[1:] == wanted[1:] or rest[1:] == wanted or rest == wanted[1:] or swapped
+
+
+def format_bytes(number: float) -> str:
+    """Return a number of bytes for people, in powers of 1000.
+
+    >>> [format_bytes(number) for number in (0, 999, 52_000, 6_673_049_583_616, 4.2e18)]
+    ['0 bytes', '999 bytes', '52 kB', '6.7 TB', '4,200 PB']
+    """
+    for size, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= size:
+            share = number / size
+            return f"{share:.1f} {unit}" if share < 10 else f"{share:,.0f} {unit}"
+    return counted(round(number), "byte")

@@ -7,10 +7,9 @@ from typing import Any
 
 from gpuscan.model import Held, Node, is_unread, read_or
 from gpuscan.model.outcome import Result
-from gpuscan.model.proof import MOVED, SECONDS, FaultRate
+from gpuscan.model.proof import MOVED, SECONDS, WORD_BYTES, FaultRate
 
 HOUR_S = 3600.0
-WORD_BITS = 64  # of the words that a copy compares
 # the counters of a check's fault in its part's record; all begin at a boot or later
 COUNTERS = {
     "memory.uncorrectable_ecc": "ecc_errors.uncorrected_volatile",
@@ -28,7 +27,7 @@ DOCUMENTED: Mapping[str, FaultRate] = {
     ),
     "nvlink.link_errors": FaultRate(100, 1.0, SECONDS, "DCGM: 100 CRC errors a second fail"),
     "nvlink.bit_errors": FaultRate(
-        1, 1e12 / WORD_BITS, MOVED, "DCGM: an effective bit error rate of 1e-12 fails"
+        1, 1e12 / (8 * WORD_BYTES), MOVED, "DCGM: an effective bit error rate of 1e-12 fails"
     ),
 }
 

@@ -7,6 +7,7 @@ PROOF = "proof"  # in place of a level, in a recording whose burn-in was planned
 USUAL_S = 600.0  # of a proof for which no length is given
 SECONDS = "seconds under load"  # a unit of exposure; the others are what the tests compare
 PRODUCTS, READ, MOVED = "matrix products", "words read", "words moved"
+WORD_BYTES = 8  # of the words that are read and moved
 
 
 class Outcome(str, Enum):

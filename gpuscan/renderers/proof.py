@@ -4,8 +4,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuscan.durations import format_span
-from gpuscan.model.proof import SECONDS, TOLD, FaultRate, Outcome, ProofRow, Proposal
+from gpuscan.model.proof import (
+    MOVED,
+    READ,
+    SECONDS,
+    TOLD,
+    WORD_BYTES,
+    FaultRate,
+    Outcome,
+    ProofRow,
+    Proposal,
+)
 from gpuscan.renderers.lines import Line, indented
+from gpuscan.text import format_bytes
 
 MOST_FAULTS = 3  # that a proposal names
 
@@ -55,17 +66,20 @@ def sentences(row: ProofRow) -> Iterator[str]:
 
 def _exposure(row: ProofRow) -> str:
     """Tell what was done, how hot, and beside what."""
-    span = format_span(row.seconds)
-    done = span if row.unit == SECONDS else f"{_amount(row.amount, row.unit)} {row.unit} in {span}"
+    span = "" if row.unit == SECONDS else f" in {format_span(row.seconds)}"
     heat = f", core up to {row.hottest_c:.0f} °C" if row.hottest_c is not None else ""
     then = f" ({row.then_c:.0f} °C when it showed)" if heat and row.then_c else ""
     beside = f"; its neighbours {_amount(row.beside, row.unit)} beside it" if row.beside else ""
-    return f"exercised {done}{heat}{then}{beside}"
+    return f"exercised {_amount(row.amount, row.unit)}{span}{heat}{then}{beside}"
 
 
 def _amount(amount: float, unit: str) -> str:
-    """Return an amount without its unit, a time with it."""
-    return format_span(amount) if unit == SECONDS else f"{amount:,.0f}"
+    """Return an exposure for people: words as the bytes that they are."""
+    if unit == SECONDS:
+        return format_span(amount)
+    if unit in (READ, MOVED):
+        return f"{format_bytes(WORD_BYTES * amount)} {unit.removeprefix('words ')}"
+    return f"{amount:,.0f} {unit}"
 
 
 def _percent(share: float) -> str:
@@ -75,10 +89,8 @@ def _percent(share: float) -> str:
 
 def _sureness(confidence: float, cautious: float | None, rate: FaultRate) -> str:
     """Tell how sure it is that the fault is gone, and by what."""
-    unit = "" if rate.unit == SECONDS else f" {rate.unit}"
-    is_rough = cautious is not None and not rate.documented
-    few = f" ({_percent(cautious or 0.0)} allowing for so few events)" if is_rough else ""
-    return (
-        f"confidence {_percent(confidence)}{few} that it would have shown, at"
-        f" {rate.events:,} in {_amount(rate.exposure, rate.unit)}{unit} ({rate.source})"
-    )
+    if rate.documented:
+        return f"confidence {_percent(confidence)} that it would have shown ({rate.source})"
+    few = f" ({_percent(cautious)} allowing for so few events)" if cautious is not None else ""
+    often = f"{rate.events:,} in {_amount(rate.exposure, rate.unit)} ({rate.source})"
+    return f"confidence {_percent(confidence)}{few} that it would have shown, at {often}"

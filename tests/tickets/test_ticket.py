@@ -511,6 +511,6 @@ def test_a_ticket_tells_what_was_exercised(
     text = ticket.render_ticket(made, "text")
     assert ("Proof: was the fault exercised since?" in text) is bool(outcome)
     if outcome == "not-seen":
-        for words in ("did not show again", "exercised 65 words read in 10 min", "50 %"):
+        for words in ("did not show again", "exercised 520 bytes read in 10 min", "50 %"):
             assert words in text
     assert all(len(line) <= WIDTH for line in text.splitlines())
