@@ -219,7 +219,7 @@ def _scan_until_settled(
     if options.burn_in.level != PASSIVE and not signal:
         from gpuscan.burnin.exercise import run_burnin
 
-        held = store.held if store is not None and proves else ()
+        held = store.unproven if store is not None and proves else ()
         signal = run_burnin(options.scan, options.burn_in, recording, plan, held)
         report = judge(recording, store)
     return Judgement(recording, report, store, "live", signal)

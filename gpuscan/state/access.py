@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuscan.engine.proposing import VERIFY, VERIFY_S
 from gpuscan.engine.report import Report
 from gpuscan.errors import complain
 from gpuscan.recording import Recording
@@ -85,7 +86,11 @@ def save_run(store: "Store | None", report: Report, source: str, options: Histor
     told = _hold_told(store, report) if store.is_stored else ""
     verifies = report.run.compared_with is not None  # its notes say what becomes of the swap
     swap = "" if verifies else store.swap_left
-    return report._replace(notes=(*report.notes, *lost), hold_told=told, swap_left=swap)
+    proposed = report.proposed
+    if swap and proposed:
+        proposed = proposed._replace(command=VERIFY, seconds=VERIFY_S, needs="")
+    notes = (*report.notes, *lost)
+    return report._replace(notes=notes, hold_told=told, swap_left=swap, proposed=proposed)
 
 
 def _lost(store: "Store") -> str:

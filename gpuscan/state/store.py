@@ -73,6 +73,7 @@ class Store:
         self._own, self._most_bytes = own, most_bytes
         self._archive: Archive | None = None
         self._before = holds.StoredHold()  # as read before the judgement
+        self._lifted: tuple[Held, ...] = ()
         self._fingerprint = ""
         self._recording: Recording | None = None
         self._swap_done = False
@@ -92,6 +93,7 @@ class Store:
         self.wants_the_sel = any(
             fault["action"] == Action.POWER_CYCLE.value for fault in rows["faults"]
         )
+        self._lifted = tuple(Held(**one) for one in rows["lifted"])
         rows["tried"] += [declare(work, now_s, rows["runs_at"]) for work in tried]
         for name in ("runs", *LISTS):
             recording.add(Reading(past.KEYS[name], rows[name], None, now_s))
@@ -161,9 +163,11 @@ class Store:
         return holds.load(self.last, notes, self._archive, self.owner.key)
 
     @property
-    def held(self) -> tuple[Held, ...]:
-        """Return what is held, as it was read before the judgement."""
-        return self._before.held
+    def unproven(self) -> tuple[Held, ...]:
+        """Return what was held before the judgement, and what a run since the repair lifted though
+        nothing exercised it.
+        """
+        return (*self._before.held, *self._lifted)
 
     def swap(self) -> dict[str, Any] | None:
         """Return the swap that is under way, None without one; raises StateError where that cannot
@@ -204,15 +208,17 @@ class Store:
         """
         self._swap_done = proves(report)
         before = rename_held(self._before.held, renamed)
-        rows = proof_rows(node, report.results, before)
+        faults = rename_held(self.unproven, renamed)
+        rows = proof_rows(node, report.results, faults)
         report = report._replace(proof=rows)
         if self._swap_done:
             proof = Proof(node, report.results, report.run, profile)
             held = hold.after_swap(before, report.changes, proof)
             results = (*report.results, *hold.results_of(held, report.results, node, report.run))
-            marked = mark_unproven(node, rows, held, before)
+            marked = mark_unproven(node, rows, held, faults)
             notes = (*report.notes, *unproven_notes(marked))
-            proposed = propose(node, (), lifted_unproven(before, marked))
+            unproven = lifted_unproven(faults, marked) if self.live else ()
+            proposed = propose(node, (), unproven)
             return report._replace(
                 held=held, results=results, notes=notes, proof=marked, proposed=proposed
             )

@@ -116,6 +116,9 @@ def test_a_swap_exercises_what_the_node_was_held_for(story: Story, tmp_path: Pat
     assert not any("held no more" in note for note in bad.report["notes"])
 
     bring_back()
+    between = story.do("run")  # lifts the hold: another serial number is in the slot
+    told = "Prove:   gpuscan swap verify --level quick exercises gpu SXM1 (burnin.corruption) for"
+    assert f"{told} 5 min: is the fault gone?" in between.out
     good = story.do(*verify, "--level", "quick")
     (row,) = good.report["proof"]
     assert (good.code, row["outcome"], row["unproven"]) == (0, "not-seen", False)
