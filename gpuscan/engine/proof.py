@@ -246,6 +246,9 @@ def _is_on(asked: ProofAsked, mine: Tests, result: Result) -> bool:
     if result.check.startswith(BURNIN):
         same = result.check == asked.check and not asked.pairs and result.about.gpu in asked.gpus
         return same or result.about.label in {test.label for test in mine}
+    if result.about == NODE:
+        named = {name for finding in result.findings for name in finding.culprits}
+        return str(NODE) == asked.subject or parse_subject(asked.subject).label in named
     places = {test.address for test in mine if test.gpu in asked.gpus}
     return result.subject == asked.subject or result.address in places
 

@@ -6,23 +6,27 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import pytest
 from building import failing, was_read
 from burnt import burn_test, load
+from faults import FAULTS
+from nodes_recordings import base, judged_facts
 from over_time import EIGHT
 
 from gpuscan.collectors import node as collect
 from gpuscan.engine.confidence import exposure_for
 from gpuscan.engine.proof import proof_rows
-from gpuscan.model import BurnTest, Held, Node, Past, PastTest, Unread
+from gpuscan.engine.proving import ask_all
+from gpuscan.model import BurnTest, Held, Node, Past, PastTest, Unread, read_or
 from gpuscan.model.outcome import Action, Result, Status
-from gpuscan.model.proof import FaultRate, Outcome, ProofRow
+from gpuscan.model.proof import FaultRate, Outcome, ProofAsked, ProofRow
 from gpuscan.model.subject import Subject
 from gpuscan.recording import load as load_recording
+from gpuscan.recording import patch
 
 BASE = collect(load_recording(EIGHT))
 GPUS = {gpu.label: gpu for gpu in was_read(BASE.gpus)}
@@ -51,10 +55,10 @@ def row(
     tests: Sequence[BurnTest],
     *results: Result,
     burnt: tuple[PastTest, ...] = (),
-    base: Node = BASE,
+    node: Node = BASE,
 ) -> ProofRow:
     past = Past(3.0, 1, (), (), (), (), (reason,), burnt=burnt)
-    (one,) = proof_rows(base._replace(past=past, tests=tuple(tests)), results)
+    (one,) = proof_rows(node._replace(past=past, tests=tuple(tests)), results)
     return one
 
 
@@ -150,16 +154,56 @@ def test_what_the_check_itself_could_not_read_shows_nothing() -> None:
 
 def test_each_port_has_its_own_traffic() -> None:
     one, other, *_ = was_read(BASE.ports)
-    base = BASE._replace(ports=(one, other._replace(label="mlx5_1/2", number=2)))
+    two_ports = BASE._replace(ports=(one, other._replace(label="mlx5_1/2", number=2)))
     tests = [
         burn_test("node", "ib_write_bw", kind="tool", part="mlx5_0", seconds=30.0),
         burn_test("node", "ib_write_bw", kind="tool", part="mlx5_1 port 2", ended=GONE),
     ]
-    first = row(held("infiniband.link_flaps", subject="port:mlx5_0/1"), tests, base=base)
+    first = row(held("infiniband.link_flaps", subject="port:mlx5_0/1"), tests, node=two_ports)
     assert (first.outcome, first.amount) == (Outcome.NOT_SEEN, 30.0)
-    second = row(held("infiniband.link_flaps", subject="port:mlx5_1/2"), tests, base=base)
+    second = row(held("infiniband.link_flaps", subject="port:mlx5_1/2"), tests, node=two_ports)
     assert second.outcome is Outcome.NOT_EXERCISED
     assert second.why.startswith("ib_write_bw is not on PATH")
+
+
+AGAIN = (Outcome.SEEN, Outcome.BY_STATE)
+
+
+def clean_tests(asked: ProofAsked, gpus: Mapping[str, str]) -> list[BurnTest]:
+    """The tests that were asked for, with nothing wrong in them, on GPUs (label to address)."""
+    if asked.tests == ("ib_write_bw",):
+        hca, _, port = asked.subject.removeprefix("port:").partition("/")
+        part = hca if port == "1" else f"{hca} port {port}"
+        return [burn_test("node", "ib_write_bw", kind="tool", part=part, seconds=30.0)]
+    return [
+        done(name, gpu, address=gpus[gpu], **({"to": "another"} if name == "peer" else {}))
+        for name in asked.tests
+        for gpu in asked.gpus
+    ]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_held_a_node_is_seen_again_after_clean_tests(name: str) -> None:
+    """For each known fault: where all that is asked for was done and found nothing, but the check
+    still fails, the proof says so.
+    """
+    fault = FAULTS[name]
+    recording = patch(base(fault["base"]), fault.get("set", {}), fault.get("log", ()))
+    facts = collect(recording)._replace(past=Past(3.0, 1, (), (), (), (), ()))
+    profile = fault.get("profile", "") or recording.meta.profile or "auto"
+    busy = fault.get("context") == "busy"
+    report = judged_facts(facts, profile, tuple(fault.get("settings", ())), busy=busy)
+    facts = facts._replace(past=Past(3.0, 1, (), (), (), (), report.held))
+    gpus = {gpu.label: gpu.address for gpu in read_or(facts.gpus, ())}
+    asked = ask_all(facts)
+    clean = [test for one in asked for test in clean_tests(one, gpus)]
+    tests = (*read_or(facts.tests, ()), *clean)
+    for one in proof_rows(facts._replace(tests=tests), report.results):
+        if one.outcome is Outcome.NOT_EXERCISED:
+            assert one.why.startswith("nothing here exercises it"), one
+        else:
+            assert one.outcome in AGAIN, one
 
 
 REPAIRS, EACH = 1000, 1e-4  # simulated, and events of the planted fault in a product
