@@ -179,28 +179,40 @@ def test_an_xid_that_only_the_load_brings_that_raised_it(two: Stand) -> None:
     assert_proven(rows["xid.faults"])
 
 
+@pytest.mark.parametrize(
+    ("name", "check", "count", "told"),
+    [
+        ("symbol_error", "infiniband.symbol_errors", 5000, "5000 symbol errors"),
+        ("link_downed", "infiniband.link_flaps", 1, "it went down 1 time"),
+    ],
+)
 def test_a_port_that_only_traffic_shows(
-    machine: Callable[[Recording], Any], tmp_path: Path
+    machine: Callable[[Recording], Any],
+    tmp_path: Path,
+    name: str,
+    check: str,
+    count: int,
+    told: str,
 ) -> None:
     node = stand(machine(load(str(EIGHT))), tmp_path)
     port = node.machine.root / "sys/class/infiniband/mlx5_0/ports/1"
-    good = {name: (port / name).read_text("ascii") for name in ("state", "phys_state")}
+    good = {file: (port / file).read_text("ascii") for file in ("state", "phys_state")}
     (port / "state").write_text("1: DOWN\n", "ascii")
     (port / "phys_state").write_text("2: Polling\n", "ascii")
-    check = "infiniband.port_state"
-    assert node.hold(level="passive")[check]["code"] == 40
-    for name, text in good.items():
-        (port / name).write_text(text, "ascii")
+    state = "infiniband.port_state"
+    assert node.hold(level="passive")[state]["code"] == 40
+    for file, text in good.items():
+        (port / file).write_text(text, "ascii")
     exit_code, rows = node.prove()
-    assert (exit_code, rows[check]["outcome"]) == (40, "not-exercised")
-    assert "ib_write_bw is not on PATH" in rows[check]["why"]
-    counter = port / "counters" / "symbol_error"
-    node.put_perftest(counter, 5000)
+    assert (exit_code, rows[state]["outcome"]) == (40, "not-exercised")
+    assert "ib_write_bw is not on PATH" in rows[state]["why"]
+    counter = port / "counters" / name
+    node.put_perftest(counter, count)
     exit_code, rows = node.prove()
-    assert (exit_code, rows[check]["outcome"]) == (40, "seen")
-    assert "5000 symbol errors" in rows[check]["why"]
+    assert (exit_code, rows[state]["outcome"]) == (40, "seen")
+    assert told in rows[state]["why"]
     counter.write_text("0\n", "ascii")
     node.put_perftest(counter, 0)
     _, rows = node.prove()
-    for one in (check, "infiniband.symbol_errors"):
+    for one in (state, check):
         assert_proven(rows[one])

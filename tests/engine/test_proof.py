@@ -21,6 +21,7 @@ from gpuscan.collectors import node as collect
 from gpuscan.engine.confidence import exposure_for
 from gpuscan.engine.proof import proof_rows
 from gpuscan.engine.proving import ask_all
+from gpuscan.engine.report import Report
 from gpuscan.model import BurnTest, Held, Node, Past, PastTest, Unread, read_or
 from gpuscan.model.outcome import Action, Result, Status
 from gpuscan.model.proof import FaultRate, Outcome, ProofAsked, ProofRow
@@ -182,11 +183,20 @@ def clean_tests(asked: ProofAsked, gpus: Mapping[str, str]) -> list[BurnTest]:
     ]
 
 
+def rows_after_clean_tests(facts: Node, report: Report, reasons: Sequence[Held]) -> list[ProofRow]:
+    """The rows of a node held for these reasons, once all that they ask for was done."""
+    facts = facts._replace(past=Past(3.0, 1, (), (), (), (), tuple(reasons)))
+    gpus = {gpu.label: gpu.address for gpu in read_or(facts.gpus, ())}
+    clean = [test for one in ask_all(facts) for test in clean_tests(one, gpus)]
+    tests = (*read_or(facts.tests, ()), *clean)
+    return list(proof_rows(facts._replace(tests=tests), report.results))
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_held_a_node_is_seen_again_after_clean_tests(name: str) -> None:
     """For each known fault: where all that is asked for was done and found nothing, but the check
-    still fails, the proof says so.
+    still fails, the proof says so; and says nothing of the kind of a GPU that has no such fault.
     """
     fault = FAULTS[name]
     recording = patch(base(fault["base"]), fault.get("set", {}), fault.get("log", ()))
@@ -194,16 +204,28 @@ def test_what_held_a_node_is_seen_again_after_clean_tests(name: str) -> None:
     profile = fault.get("profile", "") or recording.meta.profile or "auto"
     busy = fault.get("context") == "busy"
     report = judged_facts(facts, profile, tuple(fault.get("settings", ())), busy=busy)
-    facts = facts._replace(past=Past(3.0, 1, (), (), (), (), report.held))
-    gpus = {gpu.label: gpu.address for gpu in read_or(facts.gpus, ())}
-    asked = ask_all(facts)
-    clean = [test for one in asked for test in clean_tests(one, gpus)]
-    tests = (*read_or(facts.tests, ()), *clean)
-    for one in proof_rows(facts._replace(tests=tests), report.results):
+    for one in rows_after_clean_tests(facts, report, report.held):
         if one.outcome is Outcome.NOT_EXERCISED:
             assert one.why.startswith("nothing here exercises it"), one
         else:
             assert one.outcome in AGAIN, one
+    failed = {one.subject for one in report.results if one.status is Status.FAIL}
+    failed |= {one.subject for one in report.held}
+    good = [gpu for gpu in read_or(facts.gpus, ()) if f"gpu:{gpu.label}" not in failed]
+    mine = [one for one in report.held if one.subject.startswith("gpu:")]
+    for gpu in good[:1]:
+        moved = [
+            one._replace(
+                subject=f"gpu:{gpu.label}",
+                slot=gpu.label,
+                address=gpu.address,
+                serial=str(read_or(gpu.serial, "")),
+                tests="",
+            )
+            for one in mine
+        ]
+        for row_ in rows_after_clean_tests(facts, report, moved):
+            assert row_.outcome is not Outcome.SEEN, "the fault is another GPU's"
 
 
 REPAIRS, EACH = 1000, 1e-4  # simulated, and events of the planted fault in a product
