@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from machine import Done, Machine
 from paths import RECORDINGS, ROOT, TESTS
+from program import start
 
 from gpuscan.profile import load as load_profile
 from gpuscan.recording import Recording, load
@@ -70,6 +71,21 @@ def test_a_fault_is_exercised_until_it_is_gone(two: Machine, words: tuple[str, .
     assert row["rate"]["events"] == 2
     assert mended.report["hold"]["code"] == 41, "a proof lifts nothing"
     assert mended.report["hold"]["reasons"][0]["exercised_s"] > reason["seen_s"]
+    assert "\n    exercised 20" in two.plain("status", *words[2:]).out
+    ticket = json.loads(start(["ticket", "--format", "json", *words[2:]]).out)
+    (told,) = ticket["exercised"]
+    assert {name: told[name] for name in ("outcome", "amount", "beside", "confidence")} == {
+        name: row[name] for name in ("outcome", "amount", "beside", "confidence")
+    }
+    kinds = [
+        entry["text"].split("; ")[0] for entry in ticket["timeline"] if entry["kind"] == "proof"
+    ]
+    part = f"gpu SXM1, serial {row['serial']} (burnin.corruption)"
+    assert kinds[0].startswith(f"{part}: showed again: ")
+    assert kinds[1] == f"{part}: did not show again"
+    runs = json.loads(start(["history", "list", "--format", "json", *words[2:]]).out)
+    assert [len(run["proof"]) for run in runs] == [1, 1, 0]
+    assert [run["level"] for run in runs] == ["proof", "proof", "quick"]
 
 
 def test_without_a_hold_there_is_nothing_to_prove(two: Machine, words: tuple[str, ...]) -> None:
