@@ -21,9 +21,15 @@ from paths import ROOT, TESTS
 
 from gpuscan.profile import load as load_profile
 
+# ten times as fast for six seconds: on a machine that is slower, deadlines come at their time
 TIME_FLIES = """import time
 real, began = time.monotonic, time.monotonic()
-time.monotonic = lambda: began + 10 * (real() - began)
+
+def flown():
+    spent_s = real() - began
+    return began + min(10 * spent_s, 54 + spent_s)
+
+time.monotonic = flown
 from gpuscan.__main__ import main
 main()
 """
