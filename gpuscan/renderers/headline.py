@@ -10,6 +10,7 @@ from gpuscan.engine.blame import Target
 from gpuscan.engine.case import PROFILE_CHECK
 from gpuscan.engine.conclude import Circumstance
 from gpuscan.engine.partial import told
+from gpuscan.engine.proof import CHECK as PROOF_CHECK
 from gpuscan.engine.report import Report
 from gpuscan.model import Unread
 from gpuscan.model.outcome import HARMLESS, Action, Finding, Result, Status
@@ -141,6 +142,9 @@ def _gap(report: Report) -> str:
         for one in report.results
         if one.check not in report.optional and (one.status is Status.UNKNOWN or one.unread)
     ]
+    cut_short = report.run.proof and any(is_of_proof(one.check) for one in unknown)
+    if cut_short:  # the rest of the line says what was not exercised
+        unknown = [one for one in unknown if not is_of_proof(one.check)]
     unread = _unread(unknown)
     if unread:
         return unread
@@ -153,7 +157,12 @@ def _gap(report: Report) -> str:
         return "not all of the input was understood"
     if report.run.require_full and report.partial:
         return "only a part of the node was judged (--require-full)"
-    return "nothing was judged"
+    return "" if cut_short else "nothing was judged"
+
+
+def is_of_proof(check: str) -> bool:
+    """Tell whether a check is unknown where a proof did not come to its end."""
+    return check == PROOF_CHECK or check.startswith("burnin.")
 
 
 def _proposal(report: Report) -> str:

@@ -10,7 +10,7 @@ from gpuscan.model.devices import model_name
 from gpuscan.model.outcome import EXIT_OK, EXIT_WARN, Action, Status
 from gpuscan.model.report_rows import BlindSpot
 from gpuscan.renderers.findings import count_statuses, render_results
-from gpuscan.renderers.headline import headline, partial_lines, shown_code
+from gpuscan.renderers.headline import headline, is_of_proof, partial_lines, shown_code
 from gpuscan.renderers.lines import INDENT, Line, indented
 from gpuscan.text import counted, printable
 
@@ -42,6 +42,10 @@ NEXT = {
     ),
     "incomplete-file": (
         "Incomplete: keep the node drained. This input does not show all that the verdict needs."
+    ),
+    "proof": (
+        "Incomplete: keep the node drained. Mend what kept the proof from its end, then run it "
+        "again."
     ),
     "no-profile": "Incomplete: keep the node drained. Name a profile, or write one, then rerun.",
 }
@@ -215,6 +219,8 @@ def _outlook(report: Report) -> str:
     unknown = {result.check for result in report.results if result.status is Status.UNKNOWN}
     if unknown == {PROFILE_CHECK}:
         return "no-profile"
+    if report.run.proof and unknown and all(map(is_of_proof, unknown)):
+        return "proof"
     is_file = report.verdict == "incomplete" and report.run.recording is not None
     return "incomplete-file" if is_file else report.verdict
 

@@ -35,7 +35,7 @@ def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
     check that was renamed has its current id, and answers to its old ones as well.
     """
     archive, since_s = open_archive(folder), parse_moment("--since", since)
-    stored, proofs = archive.runs(since_s), list(told_proofs(archive.proofs(since_s)))
+    stored, proofs = archive.runs(since_s), _proofs(archive, since_s)
     checks = all_checks()
     renamed = aliases(checks) | HOLD_ALIASES
     if check:
@@ -49,13 +49,20 @@ def load_runs(folder: str, since: str, part: str, check: str) -> list[Row]:
         ]
         proof = [
             row
-            for row in proofs
-            if (row["machine"], row["at"]) == (run["machine"], run["at"])
-            and _matches({**row, "check_id": row["check"]}, part, check, renamed)
+            for row in proofs.get((run["machine"], run["at"]), ())
+            if _matches({**row, "check_id": row["check"]}, part, check, renamed)
         ]
         if findings or proof or not (part or check):
             runs.append({**run, "findings": findings, "proof": proof})
     return runs
+
+
+def _proofs(archive: Archive, since_s: float) -> dict[tuple[str, float], list[Row]]:
+    """Return what runs came to as proofs, by machine and time of the run."""
+    found: dict[tuple[str, float], list[Row]] = {}
+    for row in told_proofs(archive.proofs(since_s)):
+        found.setdefault((row["machine"], row["at"]), []).append(row)
+    return found
 
 
 def _refuse_unknown(

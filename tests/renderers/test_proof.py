@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
-from building import report_of
+from building import plain, report_of
 
+from gpuscan.model.outcome import Status
 from gpuscan.model.proof import SECONDS, FaultRate, Outcome, ProofRow, Proposal
 from gpuscan.model.report_rows import RunInfo
 from gpuscan.renderers import junit, proof, text
@@ -100,6 +101,20 @@ def test_a_proofs_one_line_says_what_it_came_to() -> None:
     line = headline(report_of(proof=rows, run=RunInfo(proof=True)))
     assert "; did not show again: gpu SXM4 (burnin.corruption), gpu SXM4 (a.b); showed" in line
     assert "show" not in headline(report_of(proof=rows)), "a burn-in's own findings say it"
+
+
+def test_a_proof_that_was_cut_short_says_what_to_do() -> None:
+    row = ROW._replace(outcome=Outcome.UNFINISHED, confidence=None)
+    unknown = [plain(Status.UNKNOWN, check) for check in ("burnin.completion", "proof.exercised")]
+    report = report_of(*unknown, proof=(row,), run=RunInfo(proof=True))
+    assert headline(report) == (
+        "incomplete (3); did not show again, but was not exercised to the end: gpu SXM4"
+        " (burnin.corruption)"
+    )
+    told = "Incomplete: keep the node drained. Mend what kept the proof from its end, then run it"
+    assert f"{told} again.\n" in text.render([report], verbosity=0)
+    other = report_of(*unknown, plain(Status.UNKNOWN, "a.b"), run=RunInfo(proof=True))
+    assert "doctor" in text.render([other], verbosity=0)
 
 
 def test_a_proposal_ends_the_report() -> None:
