@@ -279,3 +279,14 @@ def test_a_port_is_proposed_only_where_its_traffic_can_be_sent(
     there = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
     told = "Prove:   gpuscan prove exercises port mlx5_3/1 (infiniband.port_state) for 10 min"
     assert told in eight.plain("run", *state, env=there).out
+
+
+def test_a_state_that_is_clear_again_lifts_and_says_that_nothing_exercised_it(
+    story: Story,
+) -> None:
+    pending = {f"nvml:nvmlDeviceGetRemappedRows({BAD})": [0, 8, 1, 0]}
+    story.node = story.make(patch(TWO, pending))
+    assert story.do("run").code == 30
+    story.node = story.make(TWO)
+    line = f"{UNPROVEN}: gpu SXM1 (memory.row_remap_pending)"
+    assert story.do("run", "-q").out == f"pass (0); {line}\n"
