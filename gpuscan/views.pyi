@@ -438,6 +438,7 @@ class Past:
     measured: tuple[Measured, ...]
     present: tuple[Seen, ...]
     burnt: tuple[PastTest, ...]
+    lifted: tuple[Held, ...]
     unread_holds: tuple[str, ...]
 
 class PastTest:
