@@ -11,7 +11,7 @@ from gpuscan.engine.lifting import last_found
 from gpuscan.engine.proving import ask_all, ask_named
 from gpuscan.engine.rates import COUNTERS
 from gpuscan.model import BurnTest, Ending, Held, Node, is_unread, read_or
-from gpuscan.model.outcome import Action, Result, Status
+from gpuscan.model.outcome import Action, Result, SkipReason, Status
 from gpuscan.model.proof import SECONDS, TOLD, Outcome, ProofAsked, ProofRow
 from gpuscan.model.subject import NODE, parse_subject
 
@@ -28,6 +28,12 @@ DIED = (Ending.STUCK, Ending.LOST)
 NOT_OFFERED = "not-recorded"
 COOLER_C = 5.0  # than when the fault showed: no longer the same load
 END = "end"  # the test that says that all of a burn-in was done
+UNSEEN = (
+    SkipReason.EXPLAINED,
+    SkipReason.LEFT_OUT,
+    SkipReason.NOT_JUDGED,
+    SkipReason.NOT_RECORDED,
+)
 UNPROVEN = (Outcome.UNFINISHED, Outcome.NOT_EXERCISED)
 
 
@@ -178,7 +184,7 @@ def _cut_short(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str
                 return test.ended.text
         elif test.ended in DIED:
             return f"the GPU failed in {test.name}: {read_or(test.text, '')}"
-    blind = (one for one in results if one.status is Status.UNKNOWN and one.check == asked.check)
+    blind = (one for one in results if one.check == asked.check and _is_blind(one))
     unread = next(
         (_told(one) for one in blind if _is_on(asked, mine, one) or one.about == NODE), ""
     )
@@ -187,8 +193,13 @@ def _cut_short(asked: ProofAsked, mine: Tests, results: Sequence[Result]) -> str
     return "no temperature was read under load"
 
 
+def _is_blind(result: Result) -> bool:
+    """Return whether a check saw nothing: for want of a reading, or because it was not asked."""
+    return result.status is Status.UNKNOWN or result.skip_reason in UNSEEN
+
+
 def _told(result: Result) -> str:
-    """Return what a check could not read."""
+    """Return what a check could not read, or why it was not asked."""
     texts = [unread.text for _, unread in result.unread]
     return f"{result.check}: {(*texts, result.reason or 'unknown')[0]}"
 
