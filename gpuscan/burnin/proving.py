@@ -26,6 +26,7 @@ HEATING = "stress-bf16"  # the step that heats the GPUs first, where no other do
 BESIDE_S = 120.0  # of a proof after a level
 LEAST_S = 0.2  # of a test
 LONGEST_S = 12 * 3600.0  # that a wanted confidence may ask for
+SPARE = 1.1  # of the time for a wanted confidence: steps take longer than planned
 TRAFFIC_S = 30  # over a port, after what exercises GPUs
 
 
@@ -186,7 +187,7 @@ def length_s(asked: Iterable[ProofAsked], wish: Wish, steps: Sequence[BurnInStep
         for one in asked
         if one.rate and (per_s := _exposure_per_s(one, one.rate.unit, steps))
     ]
-    return min(max(needs, default=USUAL_S), LONGEST_S)
+    return min(SPARE * max(needs, default=USUAL_S / SPARE), LONGEST_S)
 
 
 def _exposure_per_s(asked: ProofAsked, unit: str, steps: Sequence[BurnInStep]) -> float:

@@ -12,7 +12,7 @@ from over_time import EIGHT
 
 from gpuscan.burnin.levels import TIMES
 from gpuscan.burnin.plan import make_plan
-from gpuscan.burnin.proving import Wish, add_proof, make_proof, steps_of
+from gpuscan.burnin.proving import SPARE, Wish, add_proof, make_proof, steps_of
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.collectors import node as collect
 from gpuscan.engine import judging
@@ -82,7 +82,7 @@ def test_a_count_in_the_log_is_the_rate() -> None:
     assert one.rate == FaultRate(3, 7200.0, SECONDS, "counted from that boot on, idle or not")
     plan = make_proof(BASE, (one,), Wish(confidence=0.9))
     share = sum(step.seconds for step in plan.steps) / sum(s.seconds + 0.4 for s in plan.steps)
-    assert confidence(one.rate, plan.rounds_s * share) == pytest.approx(0.9)
+    assert confidence(one.rate, plan.rounds_s / SPARE * share) == pytest.approx(0.9)
 
 
 def test_a_fault_that_is_one_from_a_rate_on_comes_at_that_rate() -> None:
@@ -212,7 +212,7 @@ def test_the_rate_is_that_of_the_archive_and_sets_the_length() -> None:
     plan = make_proof(BASE, (one,), Wish(confidence=0.99))
     share = sum(step.seconds for step in plan.steps if step.name == "exact-fp8")
     share /= sum(step.seconds + 0.4 for step in plan.steps)
-    assert confidence(one.rate, plan.rounds_s * share * one.per_s) == pytest.approx(0.99)
+    assert confidence(one.rate, plan.rounds_s / SPARE * share * one.per_s) == pytest.approx(0.99)
 
 
 @given(st.integers(1, 50), st.floats(1e-3, 1e15), st.floats(0, 0.999999, exclude_max=True))

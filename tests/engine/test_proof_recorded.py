@@ -43,7 +43,7 @@ def test_each_fault_was_exercised_and_did_not_show() -> None:
     assert wrong.rate.exposure == 1329
 
 
-SEEN = {
+SEEN: dict[str, dict[str, Any]] = {
     "burnin.corruption": {f"burnin:exact-fp8({GPU})": WRONG},
     "memory.row_remap": {f"nvml:nvmlDeviceGetRemappedRows({GPU})": [0, 8, 0, 1]},
 }
