@@ -1,0 +1,251 @@
+"""The units of contrib/systemd in a real systemd: checked, and booted as PID 1."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from faults import FAULTS
+from nodes_recordings import base
+from paths import ROOT
+from throwaway import Throwaway, need, throwaway
+
+from gpuscan.recording import load, patch, save
+
+pytestmark = pytest.mark.contrib
+
+UNITS = ROOT / "contrib" / "systemd"
+SERVICES = ("gpuscan-gate.service", "gpuscan.service")
+BEFORE = ("nvidia-persistenced", "nvidia-fabricmanager", "openibd")
+GATED = ("slurmd", "kubelet")
+TARGETS = [
+    "basic",
+    "sysinit",
+    "multi-user",
+    "timers",
+    "paths",
+    "sockets",
+    "slices",
+    "shutdown",
+    "local-fs",
+]
+EXPOSED = 5.0  # systemd's own border of "MEDIUM"
+
+# Installs as the units' heads say, on a machine whose GPU services and workloads are stand-ins.
+BOOT = f"""
+mount -t tmpfs none /etc/systemd/system
+mkdir -p /run/units /var/lib/gpuscan.test
+for name in {" ".join(TARGETS)}; do cp "/lib/systemd/system/$name.target" /run/units/; done
+cp -r stubs/. /run/units/
+cp {UNITS}/gpuscan* /etc/systemd/system/
+if [ -d drop-in ]; then
+    mkdir /etc/systemd/system/gpuscan-gate.service.d
+    cp drop-in/* /etc/systemd/system/gpuscan-gate.service.d/
+fi
+[ -e no-program ] || cp bin/gpuscan /usr/local/bin/gpuscan
+cp gpuscan.default /etc/default/gpuscan
+export container=test SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/units
+systemctl enable gpuscan-gate.service gpuscan.timer
+exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=console
+"""
+ENDED = """[Unit]
+After=gpuscan-gate.service {after} timers.target
+SuccessAction=exit-force
+FailureAction=exit-force
+[Service]
+Type=oneshot
+ExecStart=/bin/bash {share}/look.sh
+"""
+LOOK = """cd {share}
+for unit in gpuscan-gate {units}; do
+    systemctl show "$unit" -p Id -p ActiveState -p Result -p ExecMainStatus \\
+        -p ActiveEnterTimestampMonotonic -p ExecMainStartTimestampMonotonic
+    echo
+done > seen
+systemctl list-timers --all > timers
+{more}
+"""
+State = dict[str, str]
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Throwaway:
+    need("systemd", "systemctl")
+    return throwaway(tmp_path_factory)
+
+
+def replayed(place: Throwaway, fault: str) -> str:
+    """The arguments that have a planted fault judged; none for the healthy demo."""
+    if not fault:
+        return "--replay demo"
+    path = place.share / "node.json.gz"
+    save(
+        patch(
+            base(FAULTS[fault]["base"]), FAULTS[fault].get("set", {}), FAULTS[fault].get("log", ())
+        ),
+        str(path),
+    )
+    return f"--replay {path}"
+
+
+def boot(place: Throwaway, arguments: str, more: str = "") -> dict[str, State]:
+    """Boot with these GPUSCAN_ARGS and return what each unit came to."""
+    stubs = place.share / "stubs"
+    wants = stubs / "multi-user.target.wants"
+    wants.mkdir(parents=True)
+    for name in (*BEFORE, *GATED):
+        text = "[Service]\nType=exec\nExecStart=/bin/sleep infinity\n"
+        (stubs / f"{name}.service").write_text(text, "utf-8")
+    after = " ".join(f"{name}.service" for name in (*BEFORE, *GATED))
+    ended = ENDED.format(after=after, share=place.share)
+    (stubs / "ended.service").write_text(ended, "utf-8")
+    for name in (*BEFORE, *GATED, "ended"):
+        (wants / f"{name}.service").symlink_to(f"../{name}.service")
+    look = LOOK.format(share=place.share, units=" ".join((*BEFORE, *GATED)), more=more)
+    (place.share / "look.sh").write_text(look, "utf-8")
+    (place.share / "gpuscan.default").write_text(f'GPUSCAN_ARGS="{arguments}"\n', "utf-8")
+    place.program()
+    done = place.run(BOOT)
+    seen = place.share / "seen"
+    assert seen.exists(), done.err + done.out
+    blocks = seen.read_text("utf-8").strip().split("\n\n")
+    states = [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
+    return {state["Id"].removesuffix(".service"): state for state in states}
+
+
+def test_the_units_are_clean(tmp_path: Path) -> None:
+    need("systemd-analyze")
+    for unit in UNITS.glob("gpuscan*"):  # verify wants every program of a unit to be there
+        text = unit.read_text("utf-8").replace("ExecStart=gpuscan", "ExecStart=/bin/true")
+        (tmp_path / unit.name).write_text(text, "utf-8")
+    words = ["systemd-analyze", "verify", "--man=no", *sorted(map(str, tmp_path.iterdir()))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    ours = [line for line in done.stderr.splitlines() if "gpuscan" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_services_are_hardened(name: str) -> None:
+    need("systemd-analyze")
+    words = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNITS / name)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
+    assert level is not None, done.stderr
+    assert float(level[1]) < EXPOSED
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ("", 0),
+        ("kernel-log-denied", 3),
+        ("driver-not-loaded", 20),
+        ("card-lost", 30),
+        ("hca-pcie-narrow", 40),
+        ("row-remap-failed", 41),
+    ],
+)
+def test_work_starts_after_exit_code_0_only(place: Throwaway, fault: str, code: int) -> None:
+    states = boot(place, replayed(place, fault))
+    gate = states["gpuscan-gate"]
+    assert (gate["ExecMainStatus"], gate["ActiveState"]) == (
+        str(code),
+        "failed" if code else "active",
+    )
+    assert {states[name]["ActiveState"] for name in GATED} == {"inactive" if code else "active"}
+    assert {states[name]["ActiveState"] for name in BEFORE} == {"active"}
+
+
+def test_the_gate_waits_for_the_gpu_services_and_work_for_the_gate(place: Throwaway) -> None:
+    states = boot(place, "--replay demo")
+    began = int(states["gpuscan-gate"]["ExecMainStartTimestampMonotonic"])
+    passed = int(states["gpuscan-gate"]["ActiveEnterTimestampMonotonic"])
+    assert all(int(states[name]["ActiveEnterTimestampMonotonic"]) <= began for name in BEFORE)
+    assert all(int(states[name]["ExecMainStartTimestampMonotonic"]) >= passed for name in GATED)
+    assert "gpuscan.timer" in (place.share / "timers").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [("--nonsense", "2"), ("", "203")])
+def test_work_waits_where_gpuscan_cannot_run(place: Throwaway, arguments: str, status: str) -> None:
+    if not arguments:
+        (place.share / "no-program").touch()
+    states = boot(place, arguments)
+    assert states["gpuscan-gate"]["ExecMainStatus"] == status
+    assert {states[name]["ActiveState"] for name in GATED} == {"inactive"}
+
+
+def test_work_waits_where_gpuscan_hangs(place: Throwaway) -> None:
+    drop_in = place.share / "drop-in"
+    drop_in.mkdir()
+    text = "[Service]\nTimeoutStartSec=1\nExecStart=\nExecStart=/bin/sleep infinity\n"
+    (drop_in / "hangs.conf").write_text(text, "utf-8")
+    states = boot(place, "")
+    assert states["gpuscan-gate"]["Result"] == "timeout"
+    assert {states[name]["ActiveState"] for name in GATED} == {"inactive"}
+
+
+def test_the_hardening_takes_no_reading_away(place: Throwaway) -> None:
+    """The same machine, read by the gate and by root's shell in the same boot."""
+    more = """
+gpuscan run --no-history --record plain.json >plain.txt
+cp -r /var/lib/gpuscan state
+ls -l /var/lib/gpuscan > listing
+"""
+    (place.share / "drop-in").mkdir()
+    (place.share / "drop-in" / "quick.conf").write_text(
+        "[Service]\nExecStart=\nExecStart=gpuscan run --record /var/lib/gpuscan/hard.json\n",
+        "utf-8",
+    )
+    states = boot(place, "", more)
+    assert states["gpuscan-gate"]["ExecMainStatus"] == "3"  # no GPU, no profile
+    plain = load(str(place.share / "plain.json"))
+    hard = load(str(place.share / "state" / "hard.json"))
+    lacks = {r.key: r.error for r in hard if r.error is not None}
+    more_read = {r.key for r in plain if r.error is None} & lacks.keys()
+    assert len(list(plain)) > 20
+    assert more_read == set()
+    status = json.loads((place.share / "state" / "status.json").read_text("utf-8"))
+    assert status
+    assert re.search(
+        r"^-rw-r--r-- .* status\.json$", (place.share / "listing").read_text("utf-8"), re.MULTILINE
+    )
+
+
+def test_after_the_repair_starting_the_work_scans_again(place: Throwaway) -> None:
+    more = """
+sed -i 's/=.*/="--replay demo"/' /etc/default/gpuscan
+systemctl start slurmd
+systemctl is-active slurmd gpuscan-gate > healed
+sed -i 's/=.*/="--replay demo-broken"/' /etc/default/gpuscan
+systemctl start gpuscan.service || true
+systemctl show gpuscan.service -p ExecMainStatus > timed
+systemctl is-active slurmd gpuscan-gate > at-work
+systemctl disable gpuscan-gate
+ls -A /etc/systemd/system > undone
+"""
+    states = boot(place, "--replay demo-broken", more)
+    assert states["slurmd"]["ActiveState"] == "inactive"
+    seen = {
+        name: (place.share / name).read_text("utf-8").split()
+        for name in ("healed", "timed", "at-work", "undone")
+    }
+    assert seen["healed"] == ["active", "active"]
+    assert seen["timed"] == ["ExecMainStatus=41"]
+    assert seen["at-work"] == ["active", "active"]  # a scan stops nothing
+    assert not any(name.endswith(".requires") for name in seen["undone"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "work"), [("kernel-log-denied", "active"), ("driver-not-loaded", "inactive")]
+)
+def test_a_site_may_let_incomplete_pass_and_nothing_else(
+    place: Throwaway, fault: str, work: str
+) -> None:
+    (place.share / "drop-in").mkdir()
+    text = "[Service]\nSuccessExitStatus=3\n"
+    (place.share / "drop-in" / "incomplete.conf").write_text(text, "utf-8")
+    states = boot(place, replayed(place, fault))
+    assert {states[name]["ActiveState"] for name in GATED} == {work}
