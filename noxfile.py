@@ -10,7 +10,7 @@ import nox
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 PYTHONS = nox.project.python_versions(PROJECT)
-SLOW = "sweep or burnin or laws or system"
+SLOW = "sweep or burnin or laws or system or contrib"
 
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "virtualenv"
@@ -58,6 +58,12 @@ def laws(session: nox.Session) -> None:
 def system(session: nox.Session) -> None:
     """Run the tests that start gpuscan or fake a whole machine."""
     run_pytest(session, "system")
+
+
+@nox.session
+def contrib(session: nox.Session) -> None:
+    """Run the files of contrib with the real tools, those that are installed."""
+    run_pytest(session, "contrib")
 
 
 @nox.session(python=PYTHONS)
