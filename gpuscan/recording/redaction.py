@@ -212,6 +212,8 @@ def _find_names(recording: Recording) -> set[str]:
             names |= _find_printed(str(value.get("stdout")))
         if key.endswith("/vpd"):
             names |= _find_serial(value)
+        if key.startswith("history:"):
+            names |= _find_remembered(value)
         if _is_naming(key):
             name = str(value).strip().removeprefix("GPU-")
             names |= {name, name.partition(".")[0]} if key == HOSTNAME else {name}
@@ -237,6 +239,17 @@ def _find_printed(text: str) -> set[str]:
         for name in (host, other_host):
             names |= {name, name.partition(".")[0]}
     return names
+
+
+def _find_remembered(value: Any) -> set[str]:
+    """Return the serial numbers and boots in a reading of the archive, also those of parts that
+    are no longer in the node.
+    """
+    if isinstance(value, list):
+        return {name for item in value for name in _find_remembered(item)}
+    if not isinstance(value, dict):
+        return set()
+    return {str(value[name]).strip() for name in ("serial", "boot_id") if value.get(name)}
 
 
 def _find_hosts(value: Any) -> set[str]:

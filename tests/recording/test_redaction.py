@@ -17,7 +17,7 @@ from gpuscan.engine.stages import judge
 from gpuscan.engine.suite import load as load_checks
 from gpuscan.files import bundled
 from gpuscan.model import Unread
-from gpuscan.recording import Reading, Recording, dump, load
+from gpuscan.recording import Reading, Recording, dump, load, patch
 from gpuscan.recording.redacted_forms import pseudonym
 from gpuscan.recording.redaction import NAMING, redact
 
@@ -287,6 +287,17 @@ def test_no_name_of_a_part_survives() -> None:
         HCA_SERIAL[:8],
     ]
     assert [name for name in names if name.lower() in text] == []
+
+
+def test_no_part_survives_that_only_the_archive_knows() -> None:
+    """A GPU that was replaced, and the boots of that time; the reason of a hold names it, too."""
+    gone, boot = "1650000000321", "0f5c2f6e-1111-4222-8333-abcdefabcdef"
+    reason = {"serial": gone, "boot_id": boot, "message": f"held: another GPU, serial {gone}"}
+    past = {"history:hold": [reason], "history:parts": [{"serial": gone, "slot": "SXM1"}]}
+    text = json.dumps(dump(redact(patch(load(str(RECORDINGS / "h100-2x.json.gz")), past))))
+    assert gone not in text
+    assert boot not in text
+    assert text.count("SXM1") > 0
 
 
 def test_redacted_parts_are_still_parts() -> None:
