@@ -34,6 +34,7 @@ class Options(NamedTuple):
     burn_in: BurnInOptions = BurnInOptions()
     record: str = ""
     evidence_folder: str = ""
+    on_verdict: tuple[str, ...] = ()
 
 
 def read_options(values: Values) -> Options:
@@ -43,7 +44,7 @@ def read_options(values: Values) -> Options:
     A command that scans this machine has `--root`; without it, or with `--replay`, an input is
     judged.
     """
-    options = Options(_selection(values), _output(values))
+    options = Options(_selection(values), _output(values), on_verdict=_on_verdict(values))
     scans = "root" in values and not values.get("replay")
     options = options._replace(history=_history(values, scans=scans))
     if values.get("replay"):
@@ -113,6 +114,14 @@ def refuse_scan_options(values: Values) -> None:
             raise UsageError(
                 f"{flag} cannot be combined with --replay: it needs a scan of this machine"
             )
+
+
+def _on_verdict(values: Values) -> tuple[str, ...]:
+    if values.get("on_verdict") is None:
+        return ()
+    from gpuscan.live.site_command import read_command
+
+    return read_command(values["on_verdict"])
 
 
 def _site() -> "SiteConfig":

@@ -80,9 +80,7 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
     exit code of a proven failure: neither costs the other. A failure that cannot go into the file
     of `--output` goes to standard output; a pass is then not told at all.
     """
-    if options.fail_on:
-        # a report derives its exit code from it
-        reports = [r._replace(run=r.run._replace(fail_on=options.fail_on)) for r in reports]
+    reports = [with_fail_on(report, options) for report in reports]
     errors: list[UsageError] = []
     done: list[str] = []
     for format_, file in options.files:
@@ -108,6 +106,13 @@ def write_reports(reports: Sequence[Report], options: OutputOptions, *, many: bo
     if errors:
         _raise_first(errors, code if failed else 0, done)
     return code
+
+
+def with_fail_on(report: Report, options: OutputOptions) -> Report:
+    """Return a report that knows of `--fail-on`: it derives its exit code from it."""
+    if not options.fail_on:
+        return report
+    return report._replace(run=report.run._replace(fail_on=options.fail_on))
 
 
 def _raise_first(errors: Sequence[UsageError], verdict: int, done: Sequence[str]) -> NoReturn:

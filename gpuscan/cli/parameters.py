@@ -330,6 +330,17 @@ EVIDENCE: Declared = {
         ),
         None,
     ),
+    "on_verdict": (
+        _output(
+            "--on-verdict",
+            type_=str | None,
+            metavar="CMD",
+            help="once the report is out, run CMD (no shell) for at most 60 s, with the JSON report"
+            " on its standard input and GPUSCAN_VERDICT, _EXIT_CODE, _HOLD, _HOST and _HEADLINE in"
+            " its environment",
+        ),
+        None,
+    ),
 }
 
 STATE_DIR: Declared = {

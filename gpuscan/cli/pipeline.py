@@ -6,15 +6,20 @@ A source reads what is to be judged (sources.py); the rest is the same for all o
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuscan import renderers
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.cli import output
 from gpuscan.cli.options import Options
 from gpuscan.engine import judging
+from gpuscan.engine.hold import summary
 from gpuscan.engine.report import Report
 from gpuscan.errors import GpuscanError, UsageError, complain
+from gpuscan.model import read_or
 from gpuscan.model.outcome import FAILED
 from gpuscan.recording import Recording, save
+from gpuscan.renderers.headline import headline
 from gpuscan.state.access import save_run
+from gpuscan.text import printable
 
 if TYPE_CHECKING:
     from gpuscan.state.store import Store
@@ -66,6 +71,7 @@ def run(sources: Sequence[Source], options: Options) -> int:
     finally:  # a closed pipe must not cost the evidence
         for judgement in judgements:
             _collect_evidence(judgement, plan, options)
+            _tell_site(judgement, options)
     _complain_or_raise([*errors, *filter(None, lost)], judgements)
     signals = [judgement.signal for judgement in judgements if judgement.signal]
     for judgement in judgements:
@@ -132,6 +138,39 @@ def _collect_evidence(judgement: Judgement, plan: judging.Plan, options: Options
         complain(f"gpuscan: {error}")
     else:
         complain(f"gpuscan: evidence: {place}")
+
+
+def _tell_site(judgement: Judgement, options: Options) -> None:
+    """Run the site's own command on the verdict, once the report is out; its exit code is told and
+    stored, and never ours. A scan that a signal ended has no verdict.
+    """
+    if not options.on_verdict:
+        return
+    from gpuscan.live.site_command import run_on_verdict
+
+    if judgement.signal:
+        complain("gpuscan: --on-verdict: not run: a signal ended the scan")
+        return
+    report = output.with_fail_on(judgement.report, options.output)
+    document = renderers.find("json")([report], verbosity=0)
+    told, printed = run_on_verdict(options.on_verdict, document.encode(), _facts(report))
+    for line in printed.splitlines():
+        complain(f"  {printable(line)}")
+    complain(f"gpuscan: --on-verdict: {told}")
+    if judgement.store is not None:
+        judgement.store.note_command(told)
+
+
+def _facts(report: Report) -> dict[str, str]:
+    """Return what a command learns from its environment."""
+    hold = summary(report.held)
+    return {
+        "GPUSCAN_VERDICT": report.verdict,
+        "GPUSCAN_EXIT_CODE": str(report.exit_code),
+        "GPUSCAN_HOLD": str(hold["code"] if hold else 0),
+        "GPUSCAN_HOST": read_or(report.host.hostname, ""),
+        "GPUSCAN_HEADLINE": headline(report),
+    }
 
 
 def _complain_or_raise(errors: Sequence[str], judgements: Sequence[Judgement]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuscan.live.process import PIPE, REAP_S, SHORTEST_POLL_S, Child, start_program
+from gpuscan.live.process import DEVNULL, PIPE, REAP_S, SHORTEST_POLL_S, Child, start_program
 
 CHECK_S = 0.2  # between two looks at the clock and at whether the work goes on
 BLOCK = 1 << 16
@@ -29,6 +29,7 @@ def run_command(
     go_on: Callable[[], bool] = lambda: True,
     grace_s: float = 0.0,
     reap_s: float = REAP_S,
+    stdin: int = DEVNULL,
     stderr: int = PIPE,
     cwd: str | None = None,
     own_group: bool = True,
@@ -38,7 +39,7 @@ def run_command(
     Raises OSError where it cannot be started, TimeoutError after *limit_s*, InterruptedError where
     *go_on* returned False. In every case the program and its group are ended.
     """
-    child = start_program(command, env, stderr=stderr, cwd=cwd, own_group=own_group)
+    child = start_program(command, env, stdin=stdin, stderr=stderr, cwd=cwd, own_group=own_group)
     try:
         outputs = collect_outputs(child, limit_s, most_bytes, go_on)
     finally:

@@ -239,6 +239,16 @@ class Store:
             self.troubles.append(f"{error}: this run is not stored")
         self._close()
 
+    def note_command(self, told: str) -> None:
+        """Add to the archive what became of the site's own command on this run's verdict."""
+        self._open()
+        self._guarded(
+            lambda: self._on_archive(
+                lambda archive: archive.note(self.owner.key, self.owner.at_s, "command", told)
+            )
+        )
+        self._close()
+
     def _note_hold(self, report: Report) -> None:
         """Write what this run holds into its note, before anything that may fail or wait."""
         if self.note is None:

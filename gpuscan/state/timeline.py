@@ -19,6 +19,7 @@ EVENTS = {  # kind of event in the archive: kind and text in the timeline
     "clear": ("clear", "cleared: {}"),
     "proof": ("proof", "{}"),
     "hold": ("hold", "{}"),
+    "command": ("command", "{}"),
 }
 
 

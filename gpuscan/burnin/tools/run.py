@@ -3,7 +3,6 @@ reading.
 """
 
 import os
-import re
 import shutil
 import socket
 import time
@@ -12,9 +11,9 @@ from typing import Any
 
 from gpuscan.burnin.tools.programs import LOOPBACK
 from gpuscan.errors import UsageError
-from gpuscan.files import refuse_foreign
 from gpuscan.live import process
 from gpuscan.live.command import run_command
+from gpuscan.live.trusted import NotOnPathError, find_program, search_path, trusted
 from gpuscan.model import Unread
 from gpuscan.recording import Reading
 
@@ -23,12 +22,7 @@ MOST_BYTES = (8 * 1024 * 1024, 64 * 1024)  # of standard output and error, the l
 GRACE_S = 3.0
 LISTENS_S = 5.0  # for perftest's server to be ready
 POLL_S = 0.05
-PLACES = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")  # where a program finds what it runs
 BESIDE_ITS_FILES = ("gpu_burn",)  # looks for its kernel in the folder where it is started
-
-
-class _NotOnPathError(Exception):
-    """There is no such program; a FileNotFoundError may also mean its interpreter."""
 
 
 def run(
@@ -64,7 +58,7 @@ def run(
         error = Unread(tool_key, "timed-out", "it was still at work when its time was over")
     except UsageError as refused:
         error = Unread(tool_key, "no-permission", f"not run: {refused}")
-    except _NotOnPathError as missing:
+    except NotOnPathError as missing:
         error = Unread(tool_key, "not-found", str(missing))
     except OSError as failure:
         kind = "no-permission" if isinstance(failure, PermissionError) else "garbled"
@@ -77,16 +71,6 @@ def program(tool_key: str) -> str | None:
     return shutil.which(tool_key.removeprefix("run:").split()[0], path=search_path(os.environ))
 
 
-def search_path(environment: Mapping[str, str]) -> str:
-    """Return where programs are looked for: on the caller's PATH; as root, in its absolute
-    folders, for what lies in the current one is anybody's.
-    """
-    folders = environment.get("PATH", os.defpath).split(":")
-    if os.geteuid() != 0:
-        return ":".join(folders)
-    return ":".join(folder for folder in folders if folder.startswith("/"))
-
-
 def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
     environment = process.whole_gpus(os.environ if given is None else given)
     # as in our own test: multicast can harm a host that others share
@@ -97,8 +81,7 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 def _run(
     command: list[str], ends_s: float, alive: Callable[[], bool], environment: dict[str, str]
 ) -> dict[str, Any]:
-    path = _find_program(command[0], search_path(environment))
-    refuse_foreign(path)
+    path = find_program(command[0], environment)
     environment = trusted(environment)
     if command[-1] != LOOPBACK:
         return _finish([path, *command[1:]], ends_s, alive, environment)
@@ -112,32 +95,6 @@ def _run(
         return _finish([*command, "127.0.0.1"], ends_s, alive, environment)
     finally:
         server.end(GRACE_S, reap_s=GRACE_S)
-
-
-def trusted(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what a program gets: as root, no folder or library that others may write."""
-    kept = {**environment, "PATH": search_path(environment)}
-    for name in PLACES:
-        if name in kept and os.geteuid() == 0:
-            kept[name] = ":".join(filter(_is_ours, re.split(r"[: ]", kept[name])))
-    return kept
-
-
-def _is_ours(place: str) -> bool:
-    try:
-        refuse_foreign(place)
-    except (UsageError, OSError):
-        return False
-    return place.startswith("/")
-
-
-def _find_program(name: str, path: str) -> str:
-    found = shutil.which(name, path=path)
-    if found is not None:
-        return found
-    if shutil.which(name, mode=os.F_OK, path=path):
-        raise PermissionError(13, f"{name} may not be run")
-    raise _NotOnPathError(f"{name} is not on PATH")
 
 
 def _folder(program_path: str) -> str | None:
