@@ -21,11 +21,14 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The cells of one column, one a row; columns of one *group* stand together under its name."""
+    """The cells of one column, one a row; columns of one *group* stand together under its name,
+    with *behind* as room for a name that is wider than they are.
+    """
 
     group: str
     head: str
     cells: tuple[Cell, ...]
+    behind: int = 0
 
     @property
     def figures(self) -> int:
@@ -35,7 +38,7 @@ class Column(NamedTuple):
     @property
     def width(self) -> int:
         """Return the width with the gap before it and the marks behind it."""
-        return 1 + self.figures + MARK
+        return 1 + self.figures + MARK + self.behind
 
 
 def tables(rows: Sequence[str], columns: Sequence[Column]) -> list[Line]:
@@ -58,9 +61,9 @@ def tables(rows: Sequence[str], columns: Sequence[Column]) -> list[Line]:
 def _packed(columns: Sequence[Column], room: int) -> Iterator[list[Column]]:
     """Yield as many columns as fit; a group is divided only where it is wider than a table."""
     table: list[Column] = []
-    for group, members in groupby(columns, key=lambda column: column.group):
-        run = list(members)
-        if table and _width(table) + max(_width(run), len(group) + 1) > room:
+    for _, members in groupby(columns, key=lambda column: column.group):
+        run = _widened(list(members))
+        if table and _width(table) + _width(run) > room:
             yield table
             table = []
         for column in run:
@@ -72,14 +75,18 @@ def _packed(columns: Sequence[Column], room: int) -> Iterator[list[Column]]:
         yield table
 
 
+def _widened(group: list[Column]) -> list[Column]:
+    """Return a group that is as wide as its name, so that the next name stands apart from it."""
+    lacks = 1 + len(group[0].group) + MARK - _width(group)
+    return [*group[:-1], group[-1]._replace(behind=max(lacks, 0))]
+
+
 def _width(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns)
 
 
 def _groups(table: Sequence[Column], left: int) -> str:
-    """Name each group above its first column; a name wider than its group pushes the next one
-    aside.
-    """
+    """Name each group above its first column."""
     text = ""
     at = left
     for group, members in groupby(table, key=lambda column: column.group):
@@ -89,7 +96,7 @@ def _groups(table: Sequence[Column], left: int) -> str:
 
 
 def _head(column: Column) -> str:
-    return f" {column.head.rjust(column.figures)}{' ' * MARK}"
+    return f" {column.head.rjust(column.figures)}{' ' * (MARK + column.behind)}"
 
 
 def _row(name: str, cells: Sequence[tuple[Column, Cell]]) -> Line:
@@ -98,5 +105,5 @@ def _row(name: str, cells: Sequence[tuple[Column, Cell]]) -> Line:
         text += f" {cell.text.rjust(column.figures)}"
         if cell.style:
             spans.append((len(text) - len(cell.text), len(text) + len(cell.mark), cell.style))
-        text += cell.mark.ljust(MARK)
+        text += cell.mark.ljust(MARK + column.behind)
     return Line(text.rstrip(), spans=tuple(spans))
