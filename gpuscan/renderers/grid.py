@@ -61,13 +61,13 @@ def tables(rows: Sequence[str], columns: Sequence[Column]) -> list[Line]:
 def _packed(columns: Sequence[Column], room: int) -> Iterator[list[Column]]:
     """Yield as many columns as fit; a group is divided only where it is wider than a table."""
     table: list[Column] = []
-    for _, members in groupby(columns, key=lambda column: column.group):
+    for group, members in groupby(columns, key=lambda column: column.group):
         run = _widened(list(members))
-        if table and _width(table) + _width(run) > room:
+        if table and _width(table) + max(_needed(run), len(group) + 1) > room:
             yield table
             table = []
         for column in run:
-            if table and _width(table) + column.width > room:
+            if table and _width(table) + _needed([column]) > room:
                 yield table
                 table = []
             table.append(column)
@@ -79,6 +79,11 @@ def _widened(group: list[Column]) -> list[Column]:
     """Return a group that is as wide as its name, so that the next name stands apart from it."""
     lacks = 1 + len(group[0].group) + MARK - _width(group)
     return [*group[:-1], group[-1]._replace(behind=max(lacks, 0))]
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    """Return the width of columns with nothing beside the last."""
+    return _width(columns) - columns[-1].behind
 
 
 def _width(columns: Sequence[Column]) -> int:
