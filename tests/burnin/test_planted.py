@@ -119,10 +119,10 @@ def test_counters_that_grow_only_under_copies(two: Stand) -> None:
     two.machine.nvml(
         {
             f"nvml:nvmlDeviceGetFieldValues({linked},163,3)": Change(
-                grows=Growth(crc, step=100, result=1)
+                grows=Growth(crc, step=100_000, result=1)
             ),
             f"nvml:nvmlDeviceGetPcieReplayCounter({replaying})": Change(
-                grows=Growth(replays, step=10)
+                grows=Growth(replays, step=10_000)
             ),
         }
     )
