@@ -18,6 +18,9 @@ HEAD = 200  # bytes of a file that show whether it is a report
 OURS = re.compile(
     rb'<\?xml version="1\.0" encoding="UTF-8"\?>\n<testsuites name="gpuscan"'
     rb'|\[?\{\s*"schema_version"'
+    rb'|\{\s*"reportFormat": "CTRF",\s*"specVersion": "[\d.]+",\s*"generatedBy": "gpuscan'
+    rb"|::(?:error|notice) title=gpuscan"
+    rb"|## gpuscan: "
     rb"|gpuscan \d+\.\d"
     rb"|GPUSCAN (?:OK|WARNING|CRITICAL|UNKNOWN)\b"
     rb"|(?:[^\n]{0,80}: )?(?:pass|warn|incomplete|software|reboot|hardware) \(\d+\)"

@@ -16,7 +16,10 @@ SCHEMA: dict[str, Any] = {
     "properties": {
         "profile": {"type": "string"},
         "deadline": _SECONDS,
-        "format": {"type": "string", "enum": ["text", "json", "junit", "junit-full"]},
+        "format": {
+            "type": "string",
+            "enum": ["text", "json", "junit", "junit-full", "ctrf", "github", "markdown"],
+        },
         "state_dir": {"type": "string", "pattern": "^/"},
         "archive_mib": {"type": "number", "exclusiveMinimum": 0, "maximum": 1 << 20},
         "skip": {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}},

@@ -33,6 +33,9 @@ RENDERERS = {
     "json": Format("json_"),
     "junit": Format("junit"),
     "junit-full": Format("junit", "render_full"),
+    "ctrf": Format("ctrf"),
+    "github": Format("github"),
+    "markdown": Format("markdown"),
 }
 FORMATS = tuple(RENDERERS)
 

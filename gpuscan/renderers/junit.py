@@ -6,8 +6,6 @@ This is the adapter for junit-xml, which builds the cases. Its stock output fail
 here before it is written.
 """
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -16,14 +14,14 @@ import junit_xml
 
 from gpuscan.engine.partial import told
 from gpuscan.engine.report import Report
-from gpuscan.engine.steps import kind_of, sentences
 from gpuscan.model import read_or
-from gpuscan.model.outcome import ACTIONS, EXIT_WARN, Finding, Result, Status
+from gpuscan.model.outcome import ACTIONS, Result, Status
 from gpuscan.model.proof import PROOF
 from gpuscan.model.report_rows import Measurement
+from gpuscan.renderers.cases import clean, details, host_of, unshown, worst
 from gpuscan.renderers.headline import partial_lines, swap_lines, unproven_lines
 from gpuscan.renderers.proof import sentence
-from gpuscan.text import harmless, printable
+from gpuscan.text import printable
 
 ALLOWED = {
     "testsuite": (
@@ -38,18 +36,7 @@ ALLOWED = {
     ),
     "testcase": ("name", "classname", "time"),
 }
-# Terminal escapes: CSI and OSC sequences, then any other. Of an unterminated one, only its first
-# character matches.
-ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-Z\\^-~]"
-)
 Numbers = Mapping[str, Sequence[Measurement]]
-FORBIDDEN = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-LONGEST_LINE = 4096
-ENDINGS = re.compile(r"(\.(json|gz|log|txt|xml|tar|tgz|xz|bz2|zst))+$")  # of a recording's file
-NOTHING: tuple[Any, ...] = ("", None, (), [], {})  # values that say nothing in a line of evidence
 
 
 def render(reports: Sequence[Report], *, verbosity: int, many: bool = False) -> str:
@@ -64,7 +51,7 @@ def render_full(reports: Sequence[Report], *, verbosity: int, many: bool = False
 
 def _document(reports: Sequence[Report], *, full: bool) -> str:
     root = ElementTree.Element("testsuites", {"name": "gpuscan"})
-    root.extend(_suite(report, f"gpuscan.{_host(report)}", full=full) for report in reports)
+    root.extend(_suite(report, f"gpuscan.{host_of(report)}", full=full) for report in reports)
     for element in root.iter():
         element.attrib = {name: printable(value) for name, value in element.attrib.items()}
     _make_names_unique(root)
@@ -72,15 +59,6 @@ def _document(reports: Sequence[Report], *, full: bool) -> str:
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
-
-
-def _host(report: Report) -> str:
-    """Return the host's name, else that of the recording's file: readers drop cases of the same
-    class and name, and there may be a file for each node.
-    """
-    named = str(read_or(report.host.hostname, ""))
-    file = os.path.basename(report.run.recording or "")
-    return clean(named or ENDINGS.sub("", file) or "localhost")
 
 
 def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
@@ -91,7 +69,7 @@ def _suite(report: Report, package: str, *, full: bool) -> ElementTree.Element:
             *(_case(result, package, numbers, warned=warned) for result in report.results),
             *_verdict(report, package),
         ],
-        hostname=_host(report),
+        hostname=host_of(report),
         timestamp=(report.run.started_at or "").removesuffix("Z") or None,
         properties={name: clean(str(value)) for name, value in _properties(report)},
         stdout=clean("\n".join(map(printable, _aside(report)))) or None,
@@ -122,17 +100,11 @@ def _of(result: Result, numbers: Numbers) -> Sequence[Measurement]:
 
 
 def _verdict(report: Report, package: str) -> list[junit_xml.TestCase]:
-    """Return one more case where no other is red and the node may still not work: the scan was
-    cut short, or everything was skipped.
-    """
-    if report.exit_code == 0 or any(
-        result.status in (Status.FAIL, Status.UNKNOWN) for result in report.results
-    ):
-        return []
-    if report.exit_code == EXIT_WARN:  # each warning is a failure
+    """Return one more case where no other is red and the node may still not work."""
+    message = unshown(report)
+    if not message:
         return []
     case = junit_xml.TestCase("verdict[node]", f"{package}.verdict")
-    message = clean(f"the verdict is {report.verdict} (exit code {report.exit_code})")
     lines = map(printable, (message, *report.notes))
     case.add_error_info(message, clean("\n".join(lines)), report.verdict)
     return [case]
@@ -187,12 +159,12 @@ def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> ju
     case = junit_xml.TestCase(
         clean(f"{result.check}[{result.subject}]"), f"{package}.{result.check.partition('.')[0]}"
     )
-    text = clean(_text(result))
+    text = clean(details(result))
     if result.status is Status.FAIL:
-        worst = _worst(result)
-        case.add_failure_info(clean(worst.message), text, ACTIONS[worst.action].verdict)
+        found = worst(result)
+        case.add_failure_info(clean(found.message), text, ACTIONS[found.action].verdict)
     elif result.status is Status.WARN and warned:
-        case.add_failure_info(clean(_worst(result).message), text, "warn")
+        case.add_failure_info(clean(worst(result).message), text, "warn")
     elif result.status is Status.UNKNOWN:
         case.add_error_info(clean(result.reason), text, "incomplete")
     elif result.status is Status.SKIP:
@@ -205,46 +177,6 @@ def _case(result: Result, package: str, numbers: Numbers, *, warned: bool) -> ju
         before = [case.stdout] if case.stdout else []
         case.stdout = "\n".join([*before, clean("\n".join(measured))])
     return case
-
-
-def _worst(result: Result) -> Finding:
-    return max(
-        result.findings, key=lambda finding: (finding.severity is Status.FAIL, finding.action.rank)
-    )
-
-
-def _text(result: Result) -> str:
-    """Return everything as `key: value` lines: GitLab shows the text but no properties, and older
-    versions not even the message.
-    """
-    kind = kind_of(result.check, result.about.kind, result.about.entry)
-    lines = [f"check: {result.check}", f"subject: {result.subject}"]
-    lines += [f"address: {result.address}"] if result.address else []
-    lines += [f"reason: {result.reason}"] if result.reason else []
-    for finding in result.findings:
-        lines += [f"{finding.severity.value}: {finding.message}", f"action: {finding.action.value}"]
-        lines += [
-            f"todo: {sentences(kind, finding.action).todo}",
-            f"urgency: {finding.urgency}",
-            f"impact: {finding.impact}",
-        ]
-        lines += [
-            f"{name}: {value}"
-            for name, value in (("observed", finding.observed), ("expected", finding.expected))
-            if value is not None
-        ]
-        lines += [f"culprits: {', '.join(finding.culprits)}"] if finding.culprits else []
-        lines += [f"source: {finding.source}"] if finding.source else []
-    lines += dict.fromkeys(
-        f"evidence: {e.fact} = {e.value} ({', '.join(e.keys[:3])})"
-        for e in result.evidence
-        if e.value not in NOTHING and not (e.fact.endswith("echoes") and not e.value)
-    )
-    lines += [f"unread: {path} ({unread.kind}: {unread.text})" for path, unread in result.unread]
-    lines = [printable(clean(line)) for line in lines]
-    # indented: what a value of the machine put into an error must not look like a line of ours
-    trace = [f"    {printable(clean(line))}" for line in result.traceback.splitlines()]
-    return "\n".join([*lines, *trace])
 
 
 def _trim(suite: ElementTree.Element) -> None:
@@ -281,19 +213,3 @@ def _add_properties(
                 element, "property", {"name": clean(name), "value": clean(str(value))}
             )
     case.insert(0, element)
-
-
-def clean(text: str) -> str:
-    """Return *text* without terminal escapes and characters that XML forbids, with overlong lines
-    cut: evidence can hold anything.
-
-    >>> clean("\\x1b[31mred\\x1b[0m\\x00 \\ud800\\uffff]]>")
-    'red ]]>'
-    """
-    whole = harmless(FORBIDDEN.sub("", ESCAPES.sub("", text)))
-    if len(whole) <= LONGEST_LINE:
-        return whole
-    return "\n".join(
-        line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut)"
-        for line in whole.split("\n")
-    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from program import Call
 
-FORMATS = ("junit", "json", "text", "junit-full")
+FORMATS = ("junit", "json", "text", "junit-full", "ctrf", "github", "markdown")
 # ways in which a run ends in exit code 2, each before or after the reading
 ENDS = {
     "option": ("judge", "demo", "--no-such-option"),

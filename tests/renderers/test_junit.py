@@ -26,7 +26,7 @@ from gpuscan.model.outcome import ACTIONS, Action, Evidence, Finding, Result, St
 from gpuscan.model.report_rows import ProfileInfo, RunInfo
 from gpuscan.model.subject import Subject
 from gpuscan.recording import Recording, load, patch, save
-from gpuscan.renderers import junit
+from gpuscan.renderers import cases, junit
 
 HOSTILE = (
     "a\x00b\x07\x08\x0b\x0c\x0e\x1f\x7f\x85\x9b1m \x1b[31;1mred\x1b[0m \x1b]0;title\x07"
@@ -286,14 +286,14 @@ def test_hostile_text_loses_its_escapes_and_nothing_else() -> None:
     host = suite(one).get("hostname")
     assert host is not None
     assert host.startswith("ab red  link   ]]> <![CDATA[ &amp; <b>")
-    assert junit.clean("\x1b]0;no end\nFAIL is here") == "]0;no end\nFAIL is here", (
+    assert cases.clean("\x1b]0;no end\nFAIL is here") == "]0;no end\nFAIL is here", (
         "an escape without end swallows nothing"
     )
 
 
 def test_endless_lines_are_cut() -> None:
-    assert max(map(len, rendered(*reports("hostile")).splitlines())) < 3 * junit.LONGEST_LINE
-    assert junit.clean("short\n" + "x" * 5000) == "short\n" + "x" * junit.LONGEST_LINE + "… (cut)"
+    assert max(map(len, rendered(*reports("hostile")).splitlines())) < 3 * cases.LONGEST_LINE
+    assert cases.clean("short\n" + "x" * 5000) == "short\n" + "x" * cases.LONGEST_LINE + "… (cut)"
 
 
 def test_times_have_three_decimals() -> None:

@@ -386,7 +386,9 @@ def test_the_same_evidence_is_told_once() -> None:
 def test_unknown_formats_name_their_neighbours() -> None:
     with pytest.raises(UsageError, match="unknown format 'jsn': did you mean json"):
         renderers.find("jsn")
-    with pytest.raises(UsageError, match="known formats: json, junit, junit-full, text"):
+    with pytest.raises(
+        UsageError, match="known formats: ctrf, github, json, junit, junit-full, markdown, text"
+    ):
         renderers.find("zz")
 
 

@@ -39,7 +39,7 @@ ONE_RUN_S = 20.0
 MEMORY_BYTES = 3 << 30
 COLLECT = 200  # runs between two collections of garbage: the program itself turns them off
 CONTRACT = frozenset((0, 2, 3, 10, 20, 30, 31, 40, 41))
-FORMATS = ("text", "json", "junit", "junit-full")
+FORMATS = ("text", "json", "junit", "junit-full", "ctrf", "github", "markdown")
 
 
 class Left(BaseException):
