@@ -18,7 +18,7 @@ from gpuscan.burnin.plan import (
     plan_reading,
 )
 from gpuscan.burnin.proving import Wish, add_proof, make_proof
-from gpuscan.burnin.request import BurnInOptions
+from gpuscan.burnin.request import INSTALL, BurnInOptions, has_cuda_binding
 from gpuscan.burnin.scheduler import BurnInJob, run_job
 from gpuscan.burnin.tools import run
 from gpuscan.durations import format_moment
@@ -60,7 +60,7 @@ def run_proof(
     """Exercise what is wished for, and add what was found to this node's recording.
 
     Returns the signal that cut it short, 0 if none did. Raises UsageError where nothing is held,
-    with what is held *elsewhere*.
+    with what is held *elsewhere*, and where GPUs are to be loaded without NVIDIA's binding.
     """
     node = collectors.node(recording)
     held = ask_all(node)
@@ -78,6 +78,8 @@ def run_proof(
             )
         parts = (*(one.subject for one in held), *parts) if parts else ()
     plan = make_proof(node, ask_named(node, parts) if parts else held, wish)
+    if plan.steps and not has_cuda_binding():
+        raise UsageError(f"prove: needs NVIDIA's binding of the CUDA driver: {INSTALL}")
     plan = add_tool_times(plan._replace(parts=parts), run.program)
     return carry_out(plan, scan, BurnInOptions(force=wish.force), recording)
 

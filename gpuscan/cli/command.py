@@ -23,7 +23,16 @@ GROUP: dict[str, Any] = {
 REQUIRED = Parameter.empty
 BLANK = "{} is empty (an unset shell variable?): give a value or leave the option out"
 OTHER_OPTIONS = "Other options"
-PANELS = ("Arguments", "Swap", "What is judged", "Input", "Burn-in", "Output", "History")
+PANELS = (
+    "Arguments",
+    "Swap",
+    "Proof",
+    "What is judged",
+    "Input",
+    "Burn-in",
+    "Output",
+    "History",
+)
 
 
 class Command(TyperCommand):

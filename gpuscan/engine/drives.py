@@ -42,6 +42,7 @@ OPENING = ("open", "end")  # of a burn-in, beside its tests and other programs
 # check, its area, or a code in the log; the longest that fits counts
 DRIVES: Mapping[str, Drive] = {
     "memory": MEMORY,
+    "memory.ecc_mode": STATE,
     "memory.ecc_mode_pending": STATE,
     "nvlink": LINKS,
     "fabric": LINKS,

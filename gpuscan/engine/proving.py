@@ -2,6 +2,7 @@
 the runs that found them.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from gpuscan.model.proof import SECONDS, FaultRate, ProofAsked
 from gpuscan.model.select import find_gpus, listed
 from gpuscan.model.subject import parse_subject
 
+LOGGED = "xid.faults"  # the check of what the driver logged
 ANY_OF_PORT = "infiniband.symbol_errors"
 ANY = "burnin.completion"  # stands for any fault of a GPU of which none is known
 GONE = "it is in no slot of this node: once it is back, or changed, run gpuscan swap verify"
@@ -135,7 +137,7 @@ def ask(held: Held, node: Node) -> ProofAsked:
     """Return what exercises the fault of one reason of a hold."""
     found_in = [label.split() for label in held.tests.split("; ") if label]
     names = tuple(dict.fromkeys(words[1] for words in found_in if len(words) > 1))
-    codes = tuple(dict.fromkeys(fault.same for fault in last_faults(held, node)))
+    codes = tuple(dict.fromkeys(map(_code, last_faults(held, node))))
     drive = drive_of(held.check, codes, names)
     asked = ProofAsked(held.check, held.subject, held.serial, unit=drive.unit, tests=drive.tests)
     if drive == STATE or held.action == Action.FIX_CONFIG:
@@ -167,6 +169,15 @@ def last_faults(held: Held, node: Node) -> list[Fault]:
     mine = [one for one in faults if one.check == held.check and _is_about(one, held)]
     newest_s = max((one.at_s for one in mine), default=0.0)
     return [one for one in mine if one.at_s == newest_s]
+
+
+def _code(fault: Fault) -> str:
+    """Return the code that the driver logged of a fault (`xid:79`), empty for another fault."""
+    if fault.check != LOGGED or not fault.same:
+        return ""
+    observed = json.loads(fault.same).get("observed")
+    kind = "sxid" if fault.message.startswith("SXid ") else "xid"
+    return f"{kind}:{observed}" if isinstance(observed, int) else ""
 
 
 def _is_about(fault: Fault, held: Held) -> bool:

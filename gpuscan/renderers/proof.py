@@ -1,7 +1,7 @@
 """What a proof came to, for people: how much of what brings a fault back was done without it."""
 
 from collections.abc import Iterator, Mapping
-from math import floor
+from math import floor, log10
 from typing import Any
 
 from gpuscan.durations import format_span
@@ -86,12 +86,14 @@ def _amount(amount: float, unit: str) -> str:
 def _percent(share: float) -> str:
     """Return a probability in percent, never rounded up: no proof is ever certain.
 
-    >>> [_percent(share) for share in (0.00042, 0.5, 0.89249, 0.99988, 0.99996)]
-    ['0.042 %', '50 %', '89.2 %', '99.98 %', 'more than 99.99 %']
+    >>> [_percent(share) for share in (0.00042, 0.0, 0.5, 0.89855, 0.98996, 0.99988, 0.99996)]
+    ['0.042 %', '0 %', '50 %', '89.8 %', '98.9 %', '99.98 %', 'more than 99.99 %']
     """
     if share > 0.9999:
         return "more than 99.99 %"
-    return f"{floor(1e4 * share) / 100:g} %" if share > 0.99 else f"{100 * share:.3g} %"
+    percent = 100 * share
+    digits = 2 if share > 0.99 else 2 - floor(log10(percent)) if percent > 0 else 0
+    return f"{floor(round(percent * 10**digits, 6)) / 10**digits:g} %"
 
 
 def _sureness(confidence: float, cautious: float | None, rate: FaultRate) -> str:

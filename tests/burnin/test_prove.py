@@ -92,3 +92,12 @@ def test_without_a_hold_there_is_nothing_to_prove(two: Machine, words: tuple[str
     done = two.plain("prove", *words, limits=LIMITS, env=env())
     assert done.code == 2
     assert "nothing is held on this node" in done.err
+
+
+def test_without_the_binding_nobody_is_blamed(two: Machine, words: tuple[str, ...]) -> None:
+    path = os.pathsep.join([str(ROOT), str(TESTS)])
+    given = ("prove", "--part", "gpu:SXM1", *words)
+    done = two.plain(*given, limits=LIMITS, env={"PYTHONPATH": path})
+    assert (done.code, done.out) == (2, "")
+    assert "pip install 'cuda-bindings" in done.err
+    assert two.plain("status", *words[2:]).out.startswith("incomplete"), "nothing is held"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 from building import was_read
+from faults import faulty
 from hypothesis import given
 from hypothesis import strategies as st
 from over_time import EIGHT
@@ -43,6 +45,11 @@ def node(*reasons: Held, same: str = "", burnt: tuple[PastTest, ...] = ()) -> No
     return BASE._replace(past=Past(3.0, 1, faults, (), (), (), reasons, burnt=burnt))
 
 
+def logged(code: int) -> str:
+    """What the archive has of a logged fault."""
+    return json.dumps({"observed": code})
+
+
 def asked(reason: Held, **more: object) -> ProofAsked:
     (one,) = ask_all(node(reason, **more))  # type: ignore[arg-type]
     return one
@@ -55,10 +62,10 @@ def asked(reason: Held, **more: object) -> ProofAsked:
         ("memory.row_remap_pending", "", ("memory-hot", "hbm")),
         ("pcie.replays", "", ("pcie", "pcie-together")),
         ("thermal.core_temperature", "", ("stress-bf16",)),
-        ("xid.faults", "xid:79", ("pulse-bf16", "stress-bf16", "pcie-together")),
-        ("xid.faults", "xid:63", ("memory-hot", "hbm")),
-        ("xid.faults", "xid:74", ("peer", "nccl")),
-        ("xid.faults", "xid:119", ("exact-bf16", "stress-bf16", "memory-hot")),
+        ("xid.faults", logged(79), ("pulse-bf16", "stress-bf16", "pcie-together")),
+        ("xid.faults", logged(63), ("memory-hot", "hbm")),
+        ("xid.faults", logged(74), ("peer", "nccl")),
+        ("xid.faults", logged(119), ("exact-bf16", "stress-bf16", "memory-hot")),
         ("burnin.completion", "", ("exact-bf16", "stress-bf16", "memory-hot")),
     ],
 )
@@ -69,16 +76,37 @@ def test_a_kind_of_fault_has_its_exercise(check: str, same: str, tests: tuple[st
 
 def test_two_codes_in_one_run_are_both_exercised() -> None:
     reason = held("xid.faults")
-    both = node(reason, same="xid:79")
+    both = node(reason, same=logged(79))
     past = was_read(both.past)
-    faults = (*past.faults, past.faults[0]._replace(same="xid:48"))
+    faults = (*past.faults, past.faults[0]._replace(same=logged(48)))
     (one,) = ask_all(both._replace(past=past._replace(faults=faults)))
     assert one.tests == ("pulse-bf16", "stress-bf16", "pcie-together", "memory-hot", "hbm")
     assert one.unit == SECONDS
 
 
+@pytest.mark.parametrize(
+    ("fault", "tests"),
+    [
+        ("xid-48", ("memory-hot", "hbm")),
+        ("xid-74", ("peer", "nccl")),
+        ("xid-79", ("pulse-bf16", "stress-bf16", "pcie-together")),
+        ("xid-119", ("exact-bf16", "stress-bf16", "memory-hot")),
+        ("sxid-fatal", ("peer", "nccl")),
+    ],
+)
+def test_a_code_that_was_judged_has_its_exercise(fault: str, tests: tuple[str, ...]) -> None:
+    (found,) = (one for one in faulty(fault).results if one.findings)
+    (finding,) = found.findings
+    reason = held(found.check, str(found.about))
+    fault_of = node(reason, same=finding.same)
+    past = was_read(fault_of.past)
+    faults = (past.faults[0]._replace(message=finding.message),)
+    (one,) = ask_all(fault_of._replace(past=past._replace(faults=faults)))
+    assert one.tests == tests
+
+
 def test_a_count_in_the_log_is_the_rate() -> None:
-    one = asked(held("xid.faults")._replace(events=3, over_s=7200.0), same="xid:79")
+    one = asked(held("xid.faults")._replace(events=3, over_s=7200.0), same=logged(79))
     assert one.rate == FaultRate(3, 7200.0, SECONDS, "counted from that boot on, idle or not")
     plan = make_proof(BASE, (one,), Wish(confidence=0.9))
     share = sum(step.seconds for step in plan.steps) / sum(s.seconds + 0.4 for s in plan.steps)
@@ -176,8 +204,9 @@ def test_a_link_is_exercised_with_every_peer_both_ways() -> None:
 
 
 def test_what_the_scan_shows_needs_no_exercise() -> None:
-    plan = make_proof(BASE, (asked(held("driver.version", "node")),), Wish())
-    assert (plan.steps, plan.tools, plan.gpus) == ((), (), ())
+    for reason in (held("driver.version", "node"), held("memory.ecc_mode")):
+        plan = make_proof(BASE, (asked(reason),), Wish())
+        assert (plan.steps, plan.tools, plan.gpus) == ((), (), ())
 
 
 def test_a_port_is_exercised_by_traffic_over_it() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 from collections.abc import Iterable
 
@@ -164,6 +165,12 @@ def test_help_is_everywhere(words: tuple[str, ...], call: Call) -> None:
     assert whole.code == 0
     assert call(*words, "-h") == whole
     assert call("help", *words) == whole
+    at = typer.main.get_command(build_command_line())
+    for word in words:
+        at = at.commands[word]  # type: ignore[attr-defined]
+    shown = [one for one in at.params if not getattr(one, "hidden", False)]
+    flags = [one.opts[-1] for one in shown if one.param_type_name == "option"]
+    assert set(flags) <= set(re.findall(r"--[a-z-]+", whole.out)), "no panel is left out"
     assert "<" not in whole.out.replace("<(", "")  # no metavar that is a type of Python's
     assert "..." not in whole.out.replace(",...", "").replace("...]", "").replace(
         "]...", ""
