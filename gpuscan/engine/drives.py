@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpuscan.model.outcome import LEVELS
 from gpuscan.model.proof import MOVED, PRODUCTS, READ, SECONDS
 
 
@@ -38,6 +39,7 @@ BURNT = {  # kinds of a burn-in's own tests
     "peer": MOVED,
     "nccl": MOVED,
 }
+FIRST_LEVELS = {"pulse": "medium", "fade": "long", "ib_write_bw": "medium"}  # the others quick
 OPENING = ("open", "end")  # of a burn-in, beside its tests and other programs
 # check, its area, or a code in the log; the longest that fits counts
 DRIVES: Mapping[str, Drive] = {
@@ -113,6 +115,13 @@ def drive_of(check: str, codes: Sequence[str] = (), tests: Sequence[str] = ()) -
     if len(set(drives)) == 1 or not tests_of_all:
         return drives[0]
     return Drive(tuple(tests_of_all), SECONDS)
+
+
+def level_of(tests: str) -> str:
+    """Return the lowest level at which all of these tests run (their labels, `; ` between them)."""
+    kinds = [label.split()[1].partition("-")[0] for label in tests.split("; ") if " " in label]
+    levels = [FIRST_LEVELS.get(kind, LEVELS[1]) for kind in kinds]
+    return max(levels, key=LEVELS.index, default=LEVELS[0])
 
 
 def _drive_of(check: str, code: str) -> Drive:

@@ -10,6 +10,7 @@ from gpuscan.durations import format_moment
 from gpuscan.engine.blame import Parts, Target, find_targets
 from gpuscan.engine.case import HOLD_CHECK, SWAP, Case
 from gpuscan.engine.conclude import conclude
+from gpuscan.engine.drives import level_of
 from gpuscan.engine.lifting import (
     Place,
     Proof,
@@ -251,7 +252,9 @@ def _new_reasons(results: Sequence[Result], case: Case) -> Iterator[Held]:
 
 def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> Iterator[Held]:
     targets = find_targets(result, finding, parts) or [Target(str(NODE), None, None, None)]
-    proof = case.run._replace(level=max(finding.level, case.run.level, key=LEVELS.index))
+    tests = _tests_under(result, case.node)
+    levels = (finding.level, case.run.level, level_of(tests) if case.run.proof else LEVELS[0])
+    proof = case.run._replace(level=max(levels, key=LEVELS.index))
     for target in targets:
         message, action = finding.message, finding.action
         one = reason(target, result.check, message, action, proof, case.node)
@@ -262,7 +265,7 @@ def _reasons_of(result: Result, finding: Finding, parts: Parts, case: Case) -> I
             serial=one.serial or serial,
             expects=expectations([result]),
             link_downed=link_downs(record),
-            tests=_tests_under(result, case.node),
+            tests=tests,
             events=events,
             over_s=over_s,
         )

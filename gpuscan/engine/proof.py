@@ -143,8 +143,9 @@ def _with_confidence(row: ProofRow, mine: Tests) -> ProofRow:
     """
     if row.rate is None:
         return row
-    if row.hottest_c is not None and row.then_c and row.hottest_c < row.then_c - COOLER_C:
-        why = f"the core stayed below {row.then_c:.0f} °C, at which it showed: no confidence"
+    if row.then_c and (row.hottest_c is None or row.hottest_c < row.then_c - COOLER_C):
+        cool = "stayed below" if row.hottest_c is not None else "was not seen to reach"
+        why = f"the core {cool} {row.then_c:.0f} °C, at which it showed: no confidence"
         return row._replace(why="; ".join(filter(None, (row.why, why))))
     amount = _amount(mine, row.rate.unit)
     return row._replace(

@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from over_time import EIGHT
 
-from gpuscan.burnin.levels import TIMES
+from gpuscan.burnin.levels import TIMES, make_steps
 from gpuscan.burnin.plan import make_plan
 from gpuscan.burnin.proving import SPARE, Wish, add_proof, make_proof, steps_of
+from gpuscan.burnin.proving import TIMES as PROOF_TIMES
 from gpuscan.burnin.request import BurnInOptions
 from gpuscan.collectors import node as collect
 from gpuscan.engine import judging
 from gpuscan.engine.confidence import cautious, confidence, exposure_for
+from gpuscan.engine.drives import level_of
 from gpuscan.engine.proving import ask_all, ask_named, refuse_unknown
 from gpuscan.errors import UsageError
 from gpuscan.model import Fault, Held, Node, Past, PastTest
@@ -103,6 +105,17 @@ def test_a_code_that_was_judged_has_its_exercise(fault: str, tests: tuple[str, .
     faults = (past.faults[0]._replace(message=finding.message),)
     (one,) = ask_all(fault_of._replace(past=past._replace(faults=faults)))
     assert one.tests == tests
+
+
+def test_what_a_proof_found_is_held_at_a_level_that_has_its_test() -> None:
+    gpus = tuple(LABELS)
+    names = {level: {one.name for one in make_steps(gpus, TIMES[level])} for level in TIMES}
+    for step in make_steps(gpus, PROOF_TIMES):
+        levels = [level for level in TIMES if step.name in names[level]]
+        assert level_of(f"{PART} {step.name}") == levels[0]
+    assert level_of(f"{PART} exact-bf16; {PART} pulse-bf16; {PART} peer {OTHER}") == "medium"
+    assert level_of("node ib_write_bw mlx5_3") == "medium"
+    assert level_of("") == "passive"
 
 
 def test_a_count_in_the_log_is_the_rate() -> None:

@@ -176,7 +176,8 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("level", ["passive", "quick", "medium", "long"])
+@pytest.mark.parametrize("level", ["passive", "proof", "quick", "medium", "long"])
+@pytest.mark.parametrize("found_at", ["quick", "proof"])
 @pytest.mark.parametrize(
     ("fault", "words", "lifting"),
     [
@@ -185,13 +186,19 @@ SLOW = {
     ],
 )
 def test_what_a_burn_in_found_is_lifted_by_one_that_would_find_it(
-    node: Node, fault: dict[str, Any], words: str, lifting: tuple[str, ...], level: str
+    node: Node,
+    fault: dict[str, Any],
+    words: str,
+    lifting: tuple[str, ...],
+    found_at: str,
+    level: str,
 ) -> None:
-    """A passive scan proves nothing of it; wrong words that came once stay until a long one has
-    looked.
+    """A passive scan shows nothing of it, nor does a proof, however short; wrong words that came
+    once stay until a long one has looked.
     """
     judged = ("--profile", "h200-4x", "--set", "gpu.count=2")
     node.base = load(str(QUICK))
+    node.base.meta = node.base.meta._replace(level=found_at)
     assert node(fault, *judged) == 20
     node.base.meta = node.base.meta._replace(level=level)
     code, report = node.judged({}, *judged)

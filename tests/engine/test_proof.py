@@ -93,6 +93,24 @@ def test_heat_shows_only_where_the_temperature_was_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("core_c", "sure", "told"),
+    [
+        (65, True, ""),
+        (64, False, "the core stayed below 70 °C, at which it showed: no confidence"),
+        (None, False, "the core was not seen to reach 70 °C, at which it showed: no confidence"),
+    ],
+)
+def test_a_gpu_that_was_not_as_hot_gives_no_confidence(
+    core_c: int | None, sure: bool, told: str
+) -> None:
+    burnt = (PastTest(f"test:{PART} exact-fp8", 1, 100.0, 1.0, 70.0),)
+    warm = load() if core_c is None else load(core_c=core_c)
+    tests = [done("exact-fp8", load=warm)]
+    one = row(held(WRONG, f"{PART} exact-fp8"), tests, burnt=burnt)
+    assert (one.outcome, one.confidence is not None, one.why) == (Outcome.NOT_SEEN, sure, told)
+
+
+@pytest.mark.parametrize(
     ("check", "tests", "found", "again"),
     [
         (WRONG, "exact-fp8", "burnin.floor", False),
