@@ -1,7 +1,6 @@
 #!/bin/bash
 # Tests gpuscan in an image that is being built, where usually no GPU is: it is installed, judges a
 # healthy and a broken node right, and leaves no state for the image's copies to inherit.
-# Where the build machine has a GPU, the image's driver has to reach it, too.
 set -eu
 gpuscan=${GPUSCAN:-gpuscan}
 state=$(mktemp -d)
@@ -16,9 +15,6 @@ judge() { # judge EXPECTED ARGS...
 
 judge 0 --replay demo
 judge 41 --replay demo-broken
-if grep -qsx 0x10de /sys/bus/pci/devices/*/vendor; then
-    judge 0 --only driver
-fi
 if [ -e /var/lib/gpuscan/last.json ]; then
     echo "/var/lib/gpuscan has a node's history, which every copy of the image would inherit" >&2
     exit 1

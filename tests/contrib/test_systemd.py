@@ -249,3 +249,26 @@ def test_a_site_may_let_incomplete_pass_and_nothing_else(
     (place.share / "drop-in" / "incomplete.conf").write_text(text, "utf-8")
     states = boot(place, replayed(place, fault))
     assert {states[name]["ActiveState"] for name in GATED} == {work}
+
+
+def test_the_gate_can_be_taken_away_and_restarted_as_documented(place: Throwaway) -> None:
+    more = """
+systemctl disable gpuscan-gate
+systemctl start slurmd
+systemctl is-active slurmd gpuscan-gate > without || true
+systemctl enable gpuscan-gate
+sed -i 's/=.*/="--replay demo"/' /etc/default/gpuscan
+before=$(systemctl show slurmd -p MainPID)
+systemctl restart gpuscan-gate
+[ "$before" != "$(systemctl show slurmd -p MainPID)" ] && echo yes > restarted
+systemctl is-active slurmd gpuscan-gate > again || true
+"""
+    boot(place, "--replay demo-broken", more)
+    seen = {
+        name: (place.share / name).read_text("utf-8") for name in ("without", "restarted", "again")
+    }
+    assert seen == {
+        "without": "active\nfailed\n",
+        "restarted": "yes\n",
+        "again": "active\nactive\n",
+    }
