@@ -33,7 +33,7 @@ SITE = """- import_playbook: {gate}
 """
 PLAY = """
 export HOME=/root ANSIBLE_LOCALHOST_WARNING=False ANSIBLE_NOCOLOR=1 ANSIBLE_RETRY_FILES_ENABLED=0
-ansible-playbook -i inventory site.yml -e @vars.json
+ansible-playbook -i inventory site.yml -e @vars.json || code=$?
 """
 
 
@@ -55,7 +55,7 @@ def play(place: Throwaway, replays: dict[str, str], *, more: str = "", **variabl
     (place.share / "site.yml").write_text(site, "utf-8")
     whole = {"gpuscan_become": False, "gpuscan_command": str(place.program()), **variables}
     (place.share / "vars.json").write_text(json.dumps(whole), "utf-8")
-    return place.run(PLAY + more)
+    return place.run(f'code=0\n{PLAY}{more}\nexit "$code"\n')
 
 
 def facts(place: Throwaway, host: str) -> dict[str, Any] | None:
@@ -139,3 +139,11 @@ def test_a_report_that_cannot_be_kept_changes_no_verdict(place: Throwaway) -> No
     assert good["usable"]
     assert facts(place, "bad") is None
     assert "hardware (41)" in done.out
+
+
+def test_check_mode_scans_and_gates_as_well(place: Throwaway) -> None:
+    more = "ansible-playbook -i inventory site.yml -e @vars.json --check > checked || true\n"
+    play(place, {"good": "demo", "bad": "demo-broken"}, more=f"rm -f *.facts\n{more}")
+    checked = (place.share / "checked").read_text("utf-8")
+    assert "hardware (41): replace gpu SXM7" in checked
+    assert "good: pass (0)" in checked

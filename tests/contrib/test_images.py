@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -76,9 +77,10 @@ terraform state list > made
         assert f"exited with status {code}" in applied
 
 
-def test_terraform_files_are_formatted() -> None:
-    need("terraform")
-    words = ["terraform", "fmt", "-check", "-diff", str(CONTRIB / "terraform")]
+@pytest.mark.parametrize("tool", ["terraform", "packer"])
+def test_the_files_are_formatted(tool: str) -> None:
+    need(tool)
+    words = [tool, "fmt", "-check", "-diff", str(CONTRIB / tool)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -125,13 +127,19 @@ def test_cloud_init_ends_in_error_and_does_not_join_a_node_that_failed(
     place: Throwaway, fault: str, code: int, joined: bool
 ) -> None:
     need("cloud-init")
-    place.program()
+    if joined:  # the first boot installs it, the other finds it
+        shutil.copytree(wheelhouse(), place.share / "wheelhouse")
+    else:
+        shutil.copy(place.program(), place.share / "gpuscan")
     data = read(CONTRIB / "cloud-init" / "user-data")
     data = data.replace('GPUSCAN_ARGS=""', f'GPUSCAN_ARGS="--replay {fault}"')
     (place.share / "user-data").write_text(data, "utf-8")
     (place.share / "meta-data").write_text("instance-id: node-1\n", "utf-8")
     done = place.run(f"""
-cp bin/gpuscan /usr/local/bin/gpuscan
+mkdir /opt/gpuscan-install
+cp -r {CONTRIB}/install/install.sh wheelhouse /opt/gpuscan-install/ 2>/dev/null || true
+[ ! -e gpuscan ] || cp gpuscan /usr/local/bin/gpuscan
+ln -sf {sys.executable} /usr/local/bin/python3
 printf '#!/bin/sh\\ntouch {place.share}/joined\\n' > /usr/local/sbin/join-cluster
 chmod +x /usr/local/sbin/join-cluster
 rm -rf /var/lib/cloud /etc/cloud/cloud.cfg.d
@@ -157,6 +165,8 @@ cp /var/lib/cloud/data/result.json . || true
     log = read(place.share / "log")
     assert (place.share / "joined").exists() == joined, log
     assert (read(place.share / "code").strip() == "0") == joined
+    errors = json.loads(read(place.share / "result.json"))["v1"]["errors"]
+    assert bool(errors) == (not joined)
     assert (f"exit code {code}; this node is not put to work" in log) == (not joined)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from faults import FAULTS
@@ -37,7 +36,7 @@ EXPOSED = 5.0  # systemd's own border of "MEDIUM"
 # Installs as the units' heads say, on a machine whose GPU services and workloads are stand-ins.
 BOOT = f"""
 mount -t tmpfs none /etc/systemd/system
-mkdir -p /run/units /var/lib/gpuscan.test
+mkdir -p /run/units
 for name in {" ".join(TARGETS)}; do cp "/lib/systemd/system/$name.target" /run/units/; done
 cp -r stubs/. /run/units/
 cp {UNITS}/gpuscan* /etc/systemd/system/
@@ -45,6 +44,7 @@ if [ -d drop-in ]; then
     mkdir /etc/systemd/system/gpuscan-gate.service.d
     cp drop-in/* /etc/systemd/system/gpuscan-gate.service.d/
 fi
+[ ! -e no-state ] || touch /var/lib/gpuscan
 [ -e no-program ] || cp bin/gpuscan /usr/local/bin/gpuscan
 cp gpuscan.default /etc/default/gpuscan
 export container=test SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/units
@@ -116,15 +116,16 @@ def boot(place: Throwaway, arguments: str, more: str = "") -> dict[str, State]:
     return {state["Id"].removesuffix(".service"): state for state in states}
 
 
-def test_the_units_are_clean(tmp_path: Path) -> None:
+def test_the_units_are_clean(place: Throwaway) -> None:
     need("systemd-analyze")
-    for unit in UNITS.glob("gpuscan*"):  # verify wants every program of a unit to be there
-        text = unit.read_text("utf-8").replace("ExecStart=gpuscan", "ExecStart=/bin/true")
-        (tmp_path / unit.name).write_text(text, "utf-8")
-    words = ["systemd-analyze", "verify", "--man=no", *sorted(map(str, tmp_path.iterdir()))]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    ours = [line for line in done.stderr.splitlines() if "gpuscan" in line]
-    assert (done.returncode, ours) == (0, [])
+    place.program()
+    done = place.run(f"""
+cp bin/gpuscan /usr/local/bin/gpuscan
+cp {UNITS}/gpuscan* /etc/systemd/system/
+systemd-analyze verify --man=no /etc/systemd/system/gpuscan*
+""")
+    ours = [line for line in (done.err + done.out).splitlines() if "gpuscan" in line]
+    assert (done.code, ours) == (0, [])
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -168,10 +169,21 @@ def test_the_gate_waits_for_the_gpu_services_and_work_for_the_gate(place: Throwa
     assert "gpuscan.timer" in (place.share / "timers").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("arguments", "status"), [("--nonsense", "2"), ("", "203")])
-def test_work_waits_where_gpuscan_cannot_run(place: Throwaway, arguments: str, status: str) -> None:
-    if not arguments:
-        (place.share / "no-program").touch()
+@pytest.mark.parametrize(
+    ("arguments", "kept", "status"),
+    [
+        ("--nonsense", "", "2"),
+        ('"\nPYTHONHOME="/nonexistent', "", "1"),
+        ("", "no-program", "203"),
+        ("--replay demo", "no-state", "238"),
+    ],
+    ids=["wrong usage", "broken", "missing", "no state folder"],
+)
+def test_work_waits_where_gpuscan_cannot_run(
+    place: Throwaway, arguments: str, kept: str, status: str
+) -> None:
+    if kept:
+        (place.share / kept).touch()
     states = boot(place, arguments)
     assert states["gpuscan-gate"]["ExecMainStatus"] == status
     assert {states[name]["ActiveState"] for name in GATED} == {"inactive"}
