@@ -32,6 +32,10 @@ from gpuscan.model.proof import PROOF
 from gpuscan.model.select import select_gpus
 from gpuscan.recording import Reading, Recording, load
 
+NO_RATE = (
+    "--confidence: nothing tells how often these faults come, so the proof takes its usual time"
+    " and gives no confidence"
+)
 MIN_EXPECTED_S = 10.0
 REREAD_S = 10.0  # of a deadline that was given: to read the GPUs once more
 
@@ -77,7 +81,10 @@ def run_proof(
                 *elsewhere(),
             )
         parts = (*(one.subject for one in held), *parts) if parts else ()
-    plan = make_proof(node, ask_named(node, parts) if parts else held, wish)
+    asked = ask_named(node, parts) if parts else held
+    if wish.confidence and not any(one.rate for one in asked):
+        complain(f"gpuscan: {NO_RATE}")
+    plan = make_proof(node, asked, wish)
     if plan.steps and not has_cuda_binding():
         raise UsageError(f"prove: needs NVIDIA's binding of the CUDA driver: {INSTALL}")
     plan = add_tool_times(plan._replace(parts=parts), run.program)

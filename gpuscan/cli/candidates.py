@@ -36,10 +36,10 @@ def _candidates(at: Any, before: Sequence[str], current: str) -> list[str]:
     options = {flag: one for one in at.params if _is_option(one) for flag in one.opts}
     flag, sign, value = current.partition("=")
     if sign and flag in options:
-        return [f"{flag}={one}" for one in _completed(_values(options[flag]), value)]
+        return [f"{flag}={one}" for one in _completed(_values(options[flag], of=at.name), value)]
     asked = options.get(before[-1]) if before else None
     if asked is not None and not _is_flag(asked):
-        return _completed(_values(asked), current)
+        return _completed(_values(asked, of=at.name), current)
     if current.startswith("-"):
         return _starting([*options, "--help"], current)
     if getattr(at, "commands", None):
@@ -69,11 +69,13 @@ def _completed(known: Iterable[str], current: str) -> list[str]:
     return [f"{head}{comma}{one}" for one in _starting(known, last)]
 
 
-def _values(parameter: Any, given: Sequence[str] = ()) -> Iterable[str]:
+def _values(parameter: Any, given: Sequence[str] = (), of: str = "") -> Iterable[str]:
+    """Return what is known of a parameter, also as that *of* one command."""
     choices = getattr(parameter.type, "choices", None)
     if choices:
         return list(choices)
-    known = VALUES.get(parameter.opts[-1] if _is_option(parameter) else parameter.name)
+    name = parameter.opts[-1] if _is_option(parameter) else parameter.name
+    known = VALUES.get(f"{of} {name}", VALUES.get(name))
     return known(given) if known else ()
 
 
@@ -146,6 +148,7 @@ VALUES: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
     "--tried": lambda _: WORK,
     "--expect": lambda given: [*_parts(given), "none"],
     "--part": _parts,
+    "prove --part": lambda _: ["gpu:", "port:"],
     "--replay": lambda _: DEMOS,
     "files": lambda _: DEMOS,
     "before": lambda _: DEMOS,

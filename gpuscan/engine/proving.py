@@ -20,6 +20,7 @@ from gpuscan.model.subject import parse_subject
 LOGGED = "xid.faults"  # the check of what the driver logged
 ANY_OF_PORT = "infiniband.symbol_errors"
 ANY = "burnin.completion"  # stands for any fault of a GPU of which none is known
+NO_FAULT = "no fault of it is known, so these were the usual tests"
 GONE = "it is in no slot of this node: once it is back, or changed, run gpuscan swap verify"
 OTHER = "another GPU is in its slot, serial {}"
 PROVE_SWAP = ": gpuscan swap verify proves the swap"
@@ -124,7 +125,8 @@ def _ask_not_held(node: Node, kind: str, part: Any) -> list[ProofAsked]:
     if not mine:
         check, drive = (ANY, COMPUTE) if kind == "gpu" else (ANY_OF_PORT, PORT)
         labels = (part.label,) if kind == "gpu" else ()
-        return [ProofAsked(check, subject, serial, labels, tests=drive.tests, unit=drive.unit)]
+        usual = ProofAsked(check, subject, serial, labels, tests=drive.tests, unit=drive.unit)
+        return [usual._replace(note=NO_FAULT)]
     held = (
         Held(0, one.action, one.check, subject, part.label, part.address or "", serial, one.message,
              "", one.boot_id, "", one.at_s)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import Done, Machine
+from machine import EIGHT, Done, Machine
 from paths import RECORDINGS, ROOT, TESTS
 from program import start
 
@@ -101,3 +101,11 @@ def test_without_the_binding_nobody_is_blamed(two: Machine, words: tuple[str, ..
     assert (done.code, done.out) == (2, "")
     assert "pip install 'cuda-bindings" in done.err
     assert two.plain("status", *words[2:]).out.startswith("incomplete"), "nothing is held"
+
+
+def test_a_confidence_that_no_rate_gives_is_told(machine: Make, tmp_path: Path) -> None:
+    node = machine(load(str(EIGHT)))
+    given = ("--part", "port:mlx5_0/1", "--confidence", "0.99", "--state-dir", str(tmp_path / "s"))
+    done = node.plain("prove", *given, limits=LIMITS, env={**env(), "PATH": "/nonexistent"})
+    assert done.code == 3
+    assert "--confidence: nothing tells how often these faults come" in done.err

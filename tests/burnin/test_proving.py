@@ -296,6 +296,7 @@ def test_a_part_that_is_not_held_is_exercised_for_its_last_faults_or_for_any() -
     assert (one.check, one.tests) == ("nvlink.links", ("peer", "nccl"))
     (one,) = ask_named(before, [OTHER])
     assert one.tests == ("exact-bf16", "stress-bf16", "memory-hot")
+    assert one.note.startswith("no fault of it is known")
 
 
 def test_a_part_that_is_not_here_is_refused() -> None:

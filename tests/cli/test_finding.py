@@ -209,6 +209,8 @@ COMPLETED = {
     ("run", "--tried", "re"): ["reset", "reboot", "reseat", "replace"],
     ("run", "--replay", ""): ["demo", "demo-broken"],
     ("swap", "begin", "--part", ""): ["gpu:", "nic:", "cable:", "disk:", "baseboard", "tray"],
+    ("prove", "--part", ""): ["gpu:", "port:"],
+    ("prove", "--part=p"): ["--part=port:"],
     ("diff", "a", "b", "--expect", "n"): ["nic:", "none"],
     ("explain", "x"): ["xid"],
     ("explain", "xid", "11"): ["110", "119"],
@@ -235,6 +237,7 @@ def test_nothing_that_makes_no_sense_is_offered() -> None:
     for words in (
         ("run", "--profile", "zz"),
         ("run", "--since", ""),
+        ("prove", "--part", "nic"),
         ("frob", "x"),
         ("explain", "99"),
     ):
