@@ -4,116 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
+from booting import BEFORE, GATED, UNITS, boot, replayed
+from fake_nvml import environment
 from faults import FAULTS
-from nodes_recordings import base
-from paths import ROOT
+from machine import EIGHT, LIMITS, Machine
 from throwaway import Throwaway, need, throwaway
 
-from gpuscan.recording import load, patch, save
+from gpuscan.recording import Recording, load, patch
 
 pytestmark = pytest.mark.contrib
 
-UNITS = ROOT / "contrib" / "systemd"
 SERVICES = ("gpuscan-gate.service", "gpuscan.service")
-BEFORE = ("nvidia-persistenced", "nvidia-fabricmanager", "openibd")
-GATED = ("slurmd", "kubelet")
-TARGETS = [
-    "basic",
-    "sysinit",
-    "multi-user",
-    "timers",
-    "paths",
-    "sockets",
-    "slices",
-    "shutdown",
-    "local-fs",
-]
 EXPOSED = 5.0  # systemd's own border of "MEDIUM"
-
-# Installs as the units' heads say, on a machine whose GPU services and workloads are stand-ins.
-BOOT = f"""
-mount -t tmpfs none /etc/systemd/system
-mkdir -p /run/units
-for name in {" ".join(TARGETS)}; do cp "/lib/systemd/system/$name.target" /run/units/; done
-cp -r stubs/. /run/units/
-cp {UNITS}/gpuscan* /etc/systemd/system/
-if [ -d drop-in ]; then
-    mkdir /etc/systemd/system/gpuscan-gate.service.d
-    cp drop-in/* /etc/systemd/system/gpuscan-gate.service.d/
-fi
-[ ! -e no-state ] || touch /var/lib/gpuscan
-[ -e no-program ] || cp bin/gpuscan /usr/local/bin/gpuscan
-cp gpuscan.default /etc/default/gpuscan
-export container=test SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/units
-systemctl enable gpuscan-gate.service gpuscan.timer
-exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=console
-"""
-ENDED = """[Unit]
-After=gpuscan-gate.service {after} timers.target
-SuccessAction=exit-force
-FailureAction=exit-force
-[Service]
-Type=oneshot
-ExecStart=/bin/bash {share}/look.sh
-"""
-LOOK = """cd {share}
-for unit in gpuscan-gate {units}; do
-    systemctl show "$unit" -p Id -p ActiveState -p Result -p ExecMainStatus \\
-        -p ActiveEnterTimestampMonotonic -p ExecMainStartTimestampMonotonic
-    echo
-done > seen
-systemctl list-timers --all > timers
-{more}
-"""
-State = dict[str, str]
 
 
 @pytest.fixture
 def place(tmp_path_factory: pytest.TempPathFactory) -> Throwaway:
     need("systemd", "systemctl")
     return throwaway(tmp_path_factory)
-
-
-def replayed(place: Throwaway, fault: str) -> str:
-    """The arguments that have a planted fault judged; none for the healthy demo."""
-    if not fault:
-        return "--replay demo"
-    path = place.share / "node.json.gz"
-    save(
-        patch(
-            base(FAULTS[fault]["base"]), FAULTS[fault].get("set", {}), FAULTS[fault].get("log", ())
-        ),
-        str(path),
-    )
-    return f"--replay {path}"
-
-
-def boot(place: Throwaway, arguments: str, more: str = "") -> dict[str, State]:
-    """Boot with these GPUSCAN_ARGS and return what each unit came to."""
-    stubs = place.share / "stubs"
-    wants = stubs / "multi-user.target.wants"
-    wants.mkdir(parents=True)
-    for name in (*BEFORE, *GATED):
-        text = "[Service]\nType=exec\nExecStart=/bin/sleep infinity\n"
-        (stubs / f"{name}.service").write_text(text, "utf-8")
-    after = " ".join(f"{name}.service" for name in (*BEFORE, *GATED))
-    ended = ENDED.format(after=after, share=place.share)
-    (stubs / "ended.service").write_text(ended, "utf-8")
-    for name in (*BEFORE, *GATED, "ended"):
-        (wants / f"{name}.service").symlink_to(f"../{name}.service")
-    look = LOOK.format(share=place.share, units=" ".join((*BEFORE, *GATED)), more=more)
-    (place.share / "look.sh").write_text(look, "utf-8")
-    (place.share / "gpuscan.default").write_text(f'GPUSCAN_ARGS="{arguments}"\n', "utf-8")
-    place.program()
-    done = place.run(BOOT)
-    seen = place.share / "seen"
-    assert seen.exists(), done.err + done.out
-    blocks = seen.read_text("utf-8").strip().split("\n\n")
-    states = [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
-    return {state["Id"].removesuffix(".service"): state for state in states}
 
 
 def test_the_units_are_clean(place: Throwaway) -> None:
@@ -284,3 +197,36 @@ systemctl is-active slurmd gpuscan-gate > again || true
         "restarted": "yes\n",
         "again": "active\nactive\n",
     }
+
+
+def live(place: Throwaway, library: Path, name: str, recording: Recording) -> str:
+    """The arguments and the environment with which gpuscan reads a fake machine."""
+    folder = place.share / name
+    folder.mkdir()
+    node = Machine(library, folder, recording)
+    env = environment(library, node.scenario, node.log)
+    env["GPUSCAN_CONFIG"] = str(node.configure(LIMITS))
+    names = ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO", "GPUSCAN_CONFIG")
+    more = "\n".join(f'{name}="{env[name]}"' for name in names)
+    return f'--root {node.root} --settle 0s"\n{more.removesuffix(chr(34))}'
+
+
+def test_a_hold_outlives_the_boot_until_it_is_lifted(
+    tmp_path_factory: pytest.TempPathFactory, library: Path
+) -> None:
+    need("systemd", "systemctl")
+    kept = tmp_path_factory.mktemp("state")
+    planted, healthy = FAULTS["row-remap-failed"], load(str(EIGHT))
+    broken = patch(healthy, planted["set"], planted["log"])
+    seen = []
+    for recording, more in (
+        (broken, ""),
+        (healthy, "gpuscan clear --root $PWD/node/root --reason replaced; systemctl start slurmd"),
+        (healthy, ""),
+    ):
+        place = throwaway(tmp_path_factory)
+        shutil.copytree(kept, place.share / "state")
+        states = boot(place, live(place, library, "node", recording), more)
+        seen.append((states["gpuscan-gate"]["ExecMainStatus"], states["slurmd"]["ActiveState"]))
+        kept = place.share / "state"
+    assert seen == [("41", "inactive"), ("41", "inactive"), ("0", "active")]
