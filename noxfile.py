@@ -23,9 +23,9 @@ def pinned(name: str) -> str:
     return str(found)
 
 
-def run_pytest(session: nox.Session, tier: str) -> None:
+def run_pytest(session: nox.Session, tier: str, extras: str = "test") -> None:
     """Run one tier's tests, on all cores."""
-    session.install("-e", ".[test]")
+    session.install("-e", f".[{extras}]")
     parallel = ["-n", "logical", "--dist", "worksteal"]
     session.run("pytest", *parallel, "-m", tier, *session.posargs)
 
@@ -63,7 +63,7 @@ def system(session: nox.Session) -> None:
 @nox.session
 def contrib(session: nox.Session) -> None:
     """Run the files of contrib with the real tools, those that are installed."""
-    run_pytest(session, "contrib")
+    run_pytest(session, "contrib", "test,contrib")
 
 
 @nox.session(python=PYTHONS)

@@ -14,7 +14,9 @@ HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
 
 
 def test_development_tools_are_pinned() -> None:
-    tools = [tool for extra in ("test", "lint", "types", "dev") for tool in EXTRAS[extra]]
+    tools = [
+        tool for extra in ("test", "contrib", "lint", "types", "dev") for tool in EXTRAS[extra]
+    ]
     loose = [tool for tool in tools if not re.search(r"==[\d.]+$", tool)]
     assert loose == ["gpuscan[test,lint,types]"]
 
