@@ -102,7 +102,14 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run(
-        "codespell", "gpuscan", "checks", "profiles", "docs", "noxfile.py", *glob.glob("*.md")
+        "codespell",
+        "gpuscan",
+        "checks",
+        "contrib",
+        "profiles",
+        "docs",
+        "noxfile.py",
+        *glob.glob("*.md"),
     )
 
 

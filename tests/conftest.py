@@ -36,9 +36,8 @@ SAMPLE = 10  # one sweep in so many belongs to the default tests as well
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what fakes a machine as `system`, and a stable sample of the sweep as `smoke`."""
     for item in items:
-        if MACHINES & set(getattr(item, "fixturenames", ())) and not item.get_closest_marker(
-            "burnin"
-        ):
+        own = any(item.get_closest_marker(tier) for tier in ("burnin", "contrib"))
+        if MACHINES & set(getattr(item, "fixturenames", ())) and not own:
             item.add_marker("system")
         if item.get_closest_marker("sweep") and zlib.crc32(item.name.encode()) % SAMPLE == 0:
             item.add_marker("smoke")
