@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,17 +36,22 @@ class Throwaway:
         path.write_text(f"set -eu\ncd {shlex.quote(str(self.share))}\n{script}\n", "utf-8")
         kept = dict.fromkeys((str(ROOT), sys.prefix, sys.base_prefix))
         words = ["bash", str(ENTER), str(self.folder), str(path), *kept]
-        done = subprocess.run(
+        with subprocess.Popen(
             words,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="surrogateescape",
-            stdin=subprocess.DEVNULL,
             env=environment({"GPUSCAN_STATE_DIR": None}),
-            timeout=timeout,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+            start_new_session=True,
+        ) as process:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # the first of its processes ends the rest
+                raise
+        return Ended(process.returncode, out, err)
 
     def program(self) -> Path:
         """Write `gpuscan` as an operator's installation has it, below the share; return its path."""
