@@ -230,3 +230,44 @@ def test_a_hold_outlives_the_boot_until_it_is_lifted(
         seen.append((states["gpuscan-gate"]["ExecMainStatus"], states["slurmd"]["ActiveState"]))
         kept = place.share / "state"
     assert seen == [("41", "inactive"), ("41", "inactive"), ("0", "active")]
+
+
+TRIES = """#!/bin/bash
+echo > /etc/try && echo etc
+echo > /root/try && echo home
+echo > /usr/local/bin/try && echo program
+echo > /proc/sys/kernel/domainname && echo kernel
+unshare --mount true && echo namespace
+echo x > /dev/udp/127.0.0.1/9 && echo network
+hostname other && echo name
+chown nobody /var/lib/gpuscan/tried && echo chown
+echo > /var/lib/gpuscan/try && echo state
+"""
+
+
+def test_the_services_write_nothing_but_their_state(place: Throwaway) -> None:
+    script = place.share / "try"
+    script.write_text(TRIES, "utf-8")
+    (place.share / "drop-in").mkdir()
+    start = f"/bin/bash -c 'bash {script} > /var/lib/gpuscan/tried 2> /var/lib/gpuscan/err'"
+    text = f"[Service]\nExecStart=\nExecStart={start}\n"
+    (place.share / "drop-in" / "tries.conf").write_text(text, "utf-8")
+    boot(place, "", "cp /var/lib/gpuscan/tried /var/lib/gpuscan/err .")
+    assert (place.share / "tried").read_text("utf-8").split() == ["state"]
+
+
+def test_the_timer_starts_the_scan(place: Throwaway) -> None:
+    more = """
+mkdir /etc/systemd/system/gpuscan.timer.d
+printf '[Timer]\\nOnBootSec=\\nOnActiveSec=0\\nRandomizedDelaySec=0\\n' \\
+    > /etc/systemd/system/gpuscan.timer.d/now.conf
+systemctl daemon-reload
+systemctl restart gpuscan.timer
+for _ in $(seq 300); do
+    [ "$(systemctl show gpuscan.service -p Result --value)" = exit-code ] && break
+    sleep 0.1
+done
+systemctl show gpuscan.service -p ExecMainStatus > timed
+"""
+    boot(place, "--replay demo-broken", more)
+    assert (place.share / "timed").read_text("utf-8").split() == ["ExecMainStatus=41"]
