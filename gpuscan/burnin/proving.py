@@ -17,7 +17,7 @@ from gpuscan.burnin.tools.programs import Tool
 from gpuscan.engine.confidence import exposure_for
 from gpuscan.engine.drives import PORT
 from gpuscan.model import Node, read_or
-from gpuscan.model.proof import PROOF, SECONDS, USUAL_S, ProofAsked
+from gpuscan.model.proof import LONGEST_S, PROOF, SECONDS, USUAL_S, ProofAsked
 from gpuscan.model.subject import parse_subject
 
 # one round: short, so that a proof of any length alternates between its tests
@@ -25,7 +25,6 @@ TIMES = LevelTimes(1, ALL_PATTERNS, 4, 4, 4, 10, 10, 20, 20, 20, 20, 2, 5, 300)
 HEATING = "stress-bf16"  # the step that heats the GPUs first, where no other does: draws the most
 BESIDE_S = 120.0  # of a proof after a level
 LEAST_S = 0.2  # of a test
-LONGEST_S = 12 * 3600.0  # that a wanted confidence may ask for
 SPARE = 1.1  # of the time for a wanted confidence: steps take longer than planned
 TRAFFIC_S = 30  # over a port, after what exercises GPUs
 

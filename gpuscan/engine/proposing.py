@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Sequence
 
 from gpuscan.engine.case import SWAP, Case
+from gpuscan.engine.confidence import exposure_for
 from gpuscan.engine.drives import PORT
 from gpuscan.engine.hold import key_of
 from gpuscan.engine.lifting import Place, find_part, last_found
 from gpuscan.engine.proving import ask
 from gpuscan.model import Held, Node, is_unread
 from gpuscan.model.outcome import LEVELS
-from gpuscan.model.proof import USUAL_S, ProofAsked, ProofRow, Proposal
+from gpuscan.model.proof import LONGEST_S, SECONDS, USUAL_S, ProofAsked, ProofRow, Proposal
 from gpuscan.model.subject import parse_subject
 
 NAMED = ("gpu", "port")  # kinds of parts that --part takes
+SURE = 0.9  # that a proof longer than usual is proposed for
 VERIFY = "gpuscan swap verify --level quick"
 VERIFY_S = 300.0  # that level, and what the hold asks for
 
@@ -50,7 +52,21 @@ def propose(node: Node, kept: Sequence[Held], lifted: Sequence[Held]) -> Proposa
     free = [one for one in free if parse_subject(one.subject).kind in NAMED]
     parts = ",".join(dict.fromkeys(one.subject for one in free))
     words = f"{' --hold' if held else ''} --part {parts}" if parts else ""
-    return _proposal(f"gpuscan prove{words}", [*held, *free], USUAL_S)
+    seconds = _needed_s([*held, *free])
+    sure = f" --confidence {SURE}" if seconds > USUAL_S else ""
+    return _proposal(f"gpuscan prove{words}{sure}", [*held, *free], max(seconds, USUAL_S))
+
+
+def _needed_s(asked: Iterable[ProofAsked]) -> float:
+    """Return about how long the rarest of these faults takes to show, where its rate is known: the
+    plan, which knows the steps, tells it again.
+    """
+    needs = [0.0]
+    for one in asked:
+        per_s = 1.0 if one.rate and one.rate.unit == SECONDS else one.per_s
+        if one.rate and per_s:
+            needs.append(exposure_for(one.rate, SURE) / per_s)
+    return min(max(needs), LONGEST_S)
 
 
 def _is_open(held: Held, now_s: float) -> bool:

@@ -38,16 +38,17 @@ def ask_all(node: Node, held: Sequence[Held] | None = None) -> tuple[ProofAsked,
 def ask_named(node: Node, names: Sequence[str]) -> tuple[ProofAsked, ...]:
     """Return what exercises what these parts are, or were until lately, held for (`gpu:SXM4`,
     `SXM4`, `port:mlx5_0/1`, a serial number); one that was not held for the faults that the archive
-    has of it, else for any. A part that is gone since it was named lacks what would show its fault.
+    has of it, else for any. A part that is gone since it was named, or a GPU where none could be
+    listed, lacks what would show its fault.
     """
-    found = [one for name in names for one in _ask_part(node, name) or [_gone(name)]]
+    found = [one for name in names for one in _ask_part(node, name) or [_gone(node, name)]]
     return tuple(dict.fromkeys(found))
 
 
 def refuse_unknown(node: Node, names: Iterable[str]) -> None:
-    """Raise UsageError for a name of no part."""
+    """Raise UsageError for a name of no part, as far as the parts are known."""
     for name in names:
-        if _ask_part(node, name):
+        if _ask_part(node, name) or (is_unread(node.gpus) and _split(name)[0] != "port"):
             continue
         several = find_gpus(read_or(node.gpus, ()), _split(name)[1])
         if several:
@@ -64,9 +65,9 @@ def _split(name: str) -> tuple[str, str]:
 def _known(node: Node, name: str) -> str:
     """Say what can be named instead, and what is held though it is not in the node."""
     gone = [f"; {told}" for told in told_not_held(node)]
-    if is_unread(node.gpus):
-        return f"the GPUs could not be listed ({node.gpus.text}){''.join(gone)}"
-    parts = [gpu.label for gpu in node.gpus] + [port.label for port in read_or(node.ports, ())]
+    parts = [gpu.label for gpu in read_or(node.gpus, ())] + [
+        port.label for port in read_or(node.ports, ())
+    ]
     return near_misses(_split(name)[1], parts, "parts") + "".join(gone)
 
 
@@ -91,9 +92,12 @@ def _named(held: Held) -> str:
     return f"{held.subject.replace(':', ' ', 1)}{serial}"
 
 
-def _gone(name: str) -> ProofAsked:
+def _gone(node: Node, name: str) -> ProofAsked:
     kind, bare = _split(name)
-    return ProofAsked(ANY, f"{kind or 'gpu'}:{bare}", "", lacks=GONE)
+    lacks = GONE
+    if is_unread(node.gpus) and kind != "port":
+        lacks = f"the GPUs could not be listed ({node.gpus.text})"
+    return ProofAsked(ANY, f"{kind or 'gpu'}:{bare}", "", lacks=lacks)
 
 
 def _ask_part(node: Node, name: str) -> list[ProofAsked]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 PROOF = "proof"  # in place of a level, in a recording whose burn-in was planned by a hold
 USUAL_S = 600.0  # of a proof for which no length is given
+LONGEST_S = 12 * 3600.0  # that a wanted confidence may ask for
 SECONDS = "seconds under load"  # a unit of exposure; the others are what the tests compare
 PRODUCTS, READ, MOVED = "matrix products", "words read", "words moved"
 WORD_BYTES = 8  # of the words that are read and moved

@@ -10,6 +10,7 @@ from gpuscan.model.proof import (
     READ,
     SECONDS,
     TOLD,
+    USUAL_S,
     WORD_BYTES,
     FaultRate,
     Outcome,
@@ -40,9 +41,10 @@ def proposal(proposed: Proposal) -> str:
     first, others = proposed.faults[:MOST_FAULTS], len(proposed.faults[MOST_FAULTS:])
     more = f" and {others} more" if others else ""
     gone = "are the faults" if len(proposed.faults) > 1 else "is the fault"
+    about = "about " if proposed.seconds > USUAL_S else ""  # by the rate, without the steps
     return (
         f"{proposed.command} exercises {', '.join(first)}{more} for"
-        f" {format_span(proposed.seconds)}: {gone} gone?"
+        f" {about}{format_span(proposed.seconds)}: {gone} gone?"
     )
 
 

@@ -23,7 +23,7 @@ from gpuscan.engine.confidence import cautious, confidence, exposure_for
 from gpuscan.engine.drives import level_of
 from gpuscan.engine.proving import ask_all, ask_named, refuse_unknown
 from gpuscan.errors import UsageError
-from gpuscan.model import Fault, Held, Node, Past, PastTest
+from gpuscan.model import Fault, Held, Node, Past, PastTest, Unread
 from gpuscan.model.proof import SECONDS, FaultRate, ProofAsked
 from gpuscan.recording import load
 
@@ -319,3 +319,12 @@ def test_a_part_that_is_gone_or_another_one_is_told() -> None:
     (one,) = ask_all(node(reason._replace(serial="1650000000999")))
     assert one.note.startswith(f"another GPU is in its slot, serial {GPUS[PART].serial}")
     assert (one.tests, one.lacks) == (("peer", "nccl"), "")
+
+
+def test_a_part_is_not_called_unknown_where_no_gpu_could_be_listed() -> None:
+    dark = BASE._replace(gpus=Unread("", "timed-out", "the scan ran out of time"))
+    refuse_unknown(dark, [f"gpu:{PART}", PART])
+    (one,) = ask_named(dark, [f"gpu:{PART}"])
+    assert one.lacks == "the GPUs could not be listed (the scan ran out of time)"
+    with pytest.raises(UsageError, match="no such part"):
+        refuse_unknown(dark, ["port:mlx5_99/1"])

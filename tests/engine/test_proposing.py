@@ -113,3 +113,23 @@ def test_a_proposal_is_one_short_sentence() -> None:
     assert proposal(one) == f"gpuscan prove exercises {NAME} for 10 min: is the fault gone?"
     many = Proposal("gpuscan prove", tuple(f"gpu SXM{n} (a.b)" for n in range(8)), 600.0)
     assert "gpu SXM2 (a.b) and 5 more for 10 min: are the faults gone?" in proposal(many)
+
+
+@pytest.mark.parametrize(
+    ("events", "over_s", "told"),
+    [
+        (3, 60.0, "gpuscan prove exercises gpu SXM4 (xid.faults) for 10 min"),
+        (
+            1,
+            5340.0,
+            "gpuscan prove --confidence 0.9 exercises gpu SXM4 (xid.faults) for about 3.4 h",
+        ),
+        (1, 1e7, "gpuscan prove --confidence 0.9 exercises gpu SXM4 (xid.faults) for about 12.0 h"),
+    ],
+)
+def test_a_fault_that_is_rare_is_given_the_time_that_it_takes(
+    events: int, over_s: float, told: str
+) -> None:
+    found = proposed((held("xid.faults", events=events, over_s=over_s),))
+    assert found is not None
+    assert proposal(found) == f"{told}: is the fault gone?"
