@@ -6,6 +6,8 @@
 #   GPUSCAN_SLURM_STATE  where these scripts keep their own notes
 #   GPUSCAN_SLURM_LOG    what they did and why
 #   GPUSCAN_UNKNOWN      how many checks in a row may end without a verdict before a node is drained
+#   GPUSCAN_LIMIT        the seconds after which a health check's gpuscan is killed (48: slurmd kills
+#                        the health check itself after 60)
 #   GPUSCAN_REBOOT       no: drain a node that needs a reboot instead of asking Slurm to reboot it
 #   GPUSCAN_REBOOT_CMD   what reboots the node
 PATH=${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -19,7 +21,7 @@ gpuscan=${GPUSCAN:-gpuscan}
 notes=${GPUSCAN_SLURM_STATE:-/var/lib/gpuscan-slurm}
 log=${GPUSCAN_SLURM_LOG:-/var/log/gpuscan-slurm.log}
 node=${SLURMD_NODENAME:-$(hostname -s)}
-: "${GPUSCAN_UNKNOWN:=3}" "${GPUSCAN_REBOOT:=yes}"
+: "${GPUSCAN_UNKNOWN:=3}" "${GPUSCAN_LIMIT:=48}" "${GPUSCAN_REBOOT:=yes}"
 (umask 077 && mkdir -p "$notes") 2>/dev/null
 
 # Say something on standard error, which slurmd keeps of a failed program, and in the log.
@@ -40,4 +42,22 @@ note() {
 # Return gpuscan's one line out of all that it said, or the last of the others.
 headline() {
     grep -m1 -E '^[a-z]+ \([0-9]+\)' <<<"$1" || echo "${1##*$'\n'}"
+}
+
+# ask SECONDS WORD...: run gpuscan and set what it said and its exit code. Where not even SIGKILL
+# ends it (a driver that hangs), it is left behind.
+ask() {
+    local limit=$1
+    shift
+    if IFS= read -r -d '' -t "$((limit + 2))" said < <(
+        timeout -k 1 "$limit" "$gpuscan" "$@" 2>&1 9>&-
+        printf '\n%s\0' "$?"
+    ); then
+        code=${said##*$'\n'}
+        said=${said%$'\n'*}
+        said=${said%$'\n'}
+    else
+        said='' code=124
+    fi
+    line=$(headline "${said:-nothing was said in $SECONDS s}")
 }

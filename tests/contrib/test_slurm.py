@@ -4,11 +4,13 @@ GPUs. The scripts are the very files, beside a gpuscan.env.
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +44,8 @@ GPUSCAN_SLURM_STATE={folder}/notes/$name
 GPUSCAN_SLURM_LOG={folder}/notes/$name.log
 GPUSCAN_REBOOT_CMD="touch {folder}/rebooted.$name"
 """
-OWN = """\
-HealthCheckProgram={etc}/gpuscan-healthcheck
-HealthCheckInterval=3600
-HealthCheckNodeState=ANY
-Prolog={etc}/gpuscan-prolog
-Epilog={etc}/gpuscan-epilog
-PrologFlags=Alloc
-SchedulerParameters=nohold_on_prolog_fail
-RebootProgram={etc}/gpuscan-reboot
-"""
+EXAMPLE = (ROOT / "contrib" / "slurm" / "slurm.conf.example").read_text("utf-8")
+OFTEN, NEVER = 2, 3600  # seconds between two health checks
 
 
 class Site:
@@ -68,7 +62,8 @@ class Site:
             (folder / f"machine-{name}").mkdir()
             self.machines[name] = Machine(library, folder / f"machine-{name}", recording)
             self.program(name)
-        self.cluster = Cluster(folder, NODES, OWN.format(etc=self.etc))
+        own = EXAMPLE.replace("/etc/slurm/gpuscan", str(self.etc)).replace("=300", f"={NEVER}")
+        self.cluster = Cluster(folder, NODES, own)
         settings = SETTINGS.format(conf=self.cluster.conf, folder=folder)
         (self.etc / "gpuscan.env").write_text(settings, "utf-8")
 
@@ -94,11 +89,13 @@ class Site:
     def gpuscan(self, name: str, *words: str) -> Ended:
         return self.cluster.call(str(self.folder / "gpuscan-of" / name), *words)
 
-    def run(self, name: str, script: str, **env: str) -> Ended:
+    def run(
+        self, name: str, script: str, *, before: Sequence[str] = (), **environment: str
+    ) -> Ended:
         """Run a script as slurmd does: with next to nothing in its environment."""
         done = subprocess.run(
-            [str(self.etc / script)],
-            env={"SLURMD_NODENAME": name, **env},
+            [*before, str(self.etc / script)],
+            env={"SLURMD_NODENAME": name, **environment},
             capture_output=True,
             text=True,
             timeout=90,
@@ -152,7 +149,7 @@ def node(site: Site) -> str:
 
 def test_a_fault_drains_the_node_and_it_is_resumed_once_healed(site: Site, node: str) -> None:
     cluster = site.cluster
-    site.interval(2)
+    site.interval(OFTEN)
     try:
         site.machines[node].nvml(FAULTY)
         soon(lambda: cluster.state(node) == "IDLE+DRAIN")
@@ -161,7 +158,7 @@ def test_a_fault_drains_the_node_and_it_is_resumed_once_healed(site: Site, node:
         site.gpuscan(node, "clear", "--reason", "SXM4 replaced")
         soon(lambda: cluster.state(node) == "IDLE")
     finally:
-        site.interval(3600)
+        site.interval(NEVER)
     assert cluster.reason(node) == ""
     assert [other for other in NODES if cluster.state(other) != "IDLE"] == []
 
@@ -241,12 +238,27 @@ def test_the_epilog_names_what_happened_during_the_job(site: Site, node: str) ->
     job = cluster.submit(node, script)
     soon(began.exists)
     log_now(machine, XID)
-    machine.nvml({call("PcieReplayCounter", SXM4): Change(value=900)})
+    counted = {call("PcieReplayCounter", SXM4): 900, call("TotalEccErrors", SXM4, ",0,1"): 7}
+    machine.nvml({key: Change(value=value) for key, value in counted.items()})
     go.touch()
-    soon(lambda: f"job {job}: gpu SXM4: PCIe replays" in site.log(node))
+    soon(lambda: site.log(node).count(f"job {job}: gpu SXM4: ") == 2)
     told = [line.partition(f"job {job}: ")[2] for line in site.log(node).splitlines()]
     assert [line.split(" at ")[0] for line in told if "Xid" in line] == ["Xid 31 on SXM4"]
-    assert "-> 900" in told[-1]
+    grown = {line.rpartition(" -> ")[0].rpartition(" ")[0]: line.split()[-1] for line in told[-2:]}
+    assert grown == {"gpu SXM4: PCIe replays": "900", "gpu SXM4: corrected ECC errors": "7"}
+    soon(lambda: cluster.state(node) == "IDLE")
+
+
+def test_what_the_epilog_finds_is_held_before_the_next_job(site: Site, node: str) -> None:
+    cluster = site.cluster
+    began, go = site.folder / "began2", site.folder / "go2"
+    job = cluster.submit(node, f"touch {began}; until [ -e {go} ]; do sleep 0.05; done")
+    soon(began.exists)
+    site.machines[node].nvml(FAULTY)
+    go.touch()
+    soon(lambda: f"job {job} ended: exit code 41: hardware (41): replace" in site.log(node))
+    assert site.gpuscan(node, "status").code == 41
+    assert site.run(node, "gpuscan-prolog", SLURM_JOB_ID="99").code == 1
     soon(lambda: cluster.state(node) == "IDLE")
 
 
@@ -294,6 +306,26 @@ def test_a_reboot_is_asked_for_once_and_its_return_is_gated(
     soon(lambda: cluster.state(node) == "IDLE")
 
 
+def test_the_return_from_an_operators_reboot_is_gated_too(site: Site, node: str) -> None:
+    cluster = site.cluster
+    cluster.scontrol("reboot", "ASAP", "nextstate=RESUME", "reason=new kernel", node)
+    rebooted = site.folder / f"rebooted.{node}"
+    soon(rebooted.exists)
+    rebooted.unlink()
+    cluster.stop(node)
+    site.machines[node].nvml({call("RemappedRows", SXM4): Change(code=4)})
+    wait_a_second(cluster)
+    cluster.start_node(node, rebooted=True)
+    soon(lambda: cluster.state(node) == "IDLE")
+    assert site.run(node, "gpuscan-prolog", SLURM_JOB_ID="1").code == 1
+    assert site.check(node).code == 3
+    assert cluster.state(node) == "IDLE+DRAIN"
+    site.machines[node].nvml()
+    assert site.check(node).code == 0
+    soon(lambda: cluster.state(node) == "IDLE")
+    assert site.run(node, "gpuscan-prolog", SLURM_JOB_ID="1").code == 0
+
+
 def wait_a_second(cluster: Cluster) -> None:
     """Return when slurmctld's clock shows another second than now."""
 
@@ -318,6 +350,57 @@ def test_without_slurmctld_the_exit_code_stays_and_the_node_does_not_work(
         assert f"Slurm does not say how {node} is: " in told
     assert site.run(node, "gpuscan-prolog", SLURM_JOB_ID="1").code == 1
     soon(lambda: site.cluster.state(node) == "IDLE")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+def test_without_permission_to_drain_that_is_told(site: Site, node: str) -> None:
+    site.program(node, "echo 'hardware (41): replace gpu SXM4'; exit 41")
+    may = "+dac_override"  # the folders of a test are its owner's
+    user = ("setpriv", "--reuid=65534", "--clear-groups", f"--inh-caps={may}")
+    done = site.run(node, "gpuscan-healthcheck", before=(*user, f"--ambient-caps={may}"))
+    assert done.code == 41
+    for told in (done.err, site.log(node)):
+        assert f"Slurm refuses drain for {node}: slurm_update error: Invalid user id" in told
+    assert site.cluster.state(node) == "IDLE"
+
+
+def test_gpuscan_that_hangs_is_ended_and_counts_as_no_verdict(site: Site, node: str) -> None:
+    pids = site.folder / "pids"  # as a driver that hangs, it outlives SIGKILL
+    site.program(node, f"trap '' TERM; setsid sleep 600 & echo $! >>{pids}; wait; sleep 600")
+    done = site.run(node, "gpuscan-healthcheck", GPUSCAN_LIMIT="4", GPUSCAN_UNKNOWN="1")
+    for number in pids.read_text("ascii").split():
+        os.kill(int(number), signal.SIGKILL)
+    assert done.code in (124, 137)
+    told = f"gpuscan: no verdict (exit code {done.code}): nothing was said in "
+    assert site.cluster.reason(node).startswith(told)
+
+
+def test_a_node_without_a_gpu_is_judged_by_a_recording_as_shown(site: Site, node: str) -> None:
+    page = (ROOT / "docs" / "slurm.md").read_text("utf-8")
+    shown = page.partition("```sh\n#!/bin/bash\n")[2].partition("```")[0]
+    words = shlex.join([sys.executable, "-m", "gpuscan"])
+    site.program(node, shown.replace("exec gpuscan", f"exec {words}"))
+    assert site.check(node).code == 41
+    assert site.cluster.reason(node).startswith("gpuscan: replace gpu SXM7 serial 1654000000004: ")
+    shown = shown.replace("demo-broken", "demo")
+    site.program(node, shown.replace("exec gpuscan", f"exec {words}"))
+    assert site.check(node).code == 0
+    soon(lambda: site.cluster.state(node) == "IDLE")
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_the_scripts_are_clean() -> None:
+    folder = ROOT / "contrib" / "slurm"
+    files = [path for path in folder.iterdir() if path.read_bytes().startswith(b"#!/bin/bash")]
+    words = [
+        "shellcheck",
+        "-x",
+        "-P",
+        str(ROOT),
+        *map(str, files),
+        str(folder / "gpuscan-slurm.sh"),
+    ]
+    assert subprocess.run(words, capture_output=True, text=True, check=False).stdout == ""
 
 
 def test_a_node_that_slurm_does_not_know_is_told(site: Site, node: str) -> None:

@@ -40,7 +40,6 @@ SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/%n.log
 SlurmdTimeout=300
-ResumeTimeout=120
 GresTypes=gpu
 {own}
 {nodes}
