@@ -185,6 +185,7 @@ systemctl enable gpuscan-gate
 sed -i 's/=.*/="--replay demo"/' /etc/default/gpuscan
 before=$(systemctl show slurmd -p MainPID)
 systemctl restart gpuscan-gate
+systemctl start slurmd # waits for the job that the restart left
 [ "$before" != "$(systemctl show slurmd -p MainPID)" ] && echo yes > restarted
 systemctl is-active slurmd gpuscan-gate > again || true
 """
