@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from ci_jobs import CASES, FILES, STOP, SYSTEMS, job, run, table, words_for, workspace
+from fake_nvml import Change
+from machine import Machine, call
 from paths import ROOT
 
 pytestmark = pytest.mark.contrib
@@ -146,6 +148,23 @@ def test_where_no_report_can_be_kept_the_exit_code_stands(
     assert done == code
     assert "/file cannot be written: no report is kept\n" in out
     assert "Verdict: " in out
+
+
+def test_a_live_scan_keeps_its_recording(eight: Machine, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    eight.nvml({call("RemappedRows", eight.gpus()[3]): Change(value=[0, 8, 0, 1])})
+    words = f"--profile h100-8x --root {eight.root}"
+    env = eight.env() | workspace(folder) | {"GPUSCAN_ARGS": words}
+    code, out = script(folder, env)
+    assert code == 41, out
+    reports = folder / "gpuscan-reports"
+    kept = json.loads((reports / "report.json").read_text("utf-8"))
+    again = run(folder, env, "gpuscan", "judge", str(reports / "recording.json.gz"), "-q")
+    assert again.code == 41
+    assert kept["summary"]["headline"].startswith("hardware (41): replace ")
+    assert again.out.startswith(kept["summary"]["headline"][:60])
+    assert (reports / "ticket.md").stat().st_size
 
 
 def test_a_log_gives_neither_github_nor_azure_a_command(tmp_path: Path) -> None:
