@@ -40,6 +40,13 @@ def test_the_script_is_shellcheck_s_friend() -> None:
     lint("shellcheck", str(FILES / "gpuscan-ci.sh"))
 
 
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_shellcheck_finds_nothing_in_the_jobs_either(name: str, tmp_path: Path) -> None:
+    system = SYSTEMS[name]
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{system.script(system.read())}\n", "utf-8")
+    lint("shellcheck", str(tmp_path / "job.sh"))
+
+
 @pytest.mark.parametrize("file", SCHEMAS)
 def test_the_yaml_holds_to_its_vendor_s_schema(file: str) -> None:
     lint("yamllint", "--strict", "-d", YAMLLINT, str(FILES / file))
@@ -118,6 +125,17 @@ def test_no_report_of_the_job_before_is_left(tmp_path: Path) -> None:
     gone = env | {"GPUSCAN": "/no/such/gpuscan"}
     assert script(tmp_path, gone, "--replay", "demo")[0] == 127
     assert [file.name for file in reports.iterdir()] == ["notes.txt"]
+
+
+def test_a_hang_that_the_job_s_own_limit_ends_leaves_no_report(tmp_path: Path) -> None:
+    env = workspace(tmp_path)
+    assert script(tmp_path, env, "--replay", "demo")[0] == 0
+    hung = tmp_path / "hung"
+    hung.write_text("#!/bin/bash\nexec sleep infinity\n", "utf-8")
+    hung.chmod(0o755)
+    words = ("timeout", "--kill-after=5", "2", "bash", "ci/gpuscan-ci.sh", "--replay", "demo")
+    assert run(tmp_path, env | {"GPUSCAN": str(hung)}, *words).code == 124
+    assert list((tmp_path / "gpuscan-reports").iterdir()) == []
 
 
 def test_the_second_try_of_an_incomplete_run_counts(tmp_path: Path) -> None:

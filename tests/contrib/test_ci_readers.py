@@ -205,5 +205,5 @@ def test_ctrf_s_own_library_takes_it(reports: Reports) -> None:
     done = validated(file, modules)
     assert (done.returncode, done.stderr) == (0, "")
     wrong = file.with_suffix(".json")
-    wrong.write_text(file.read_text("utf-8").replace('"passed"', '"pased"'), "utf-8")
+    wrong.write_text(file.read_text("utf-8").replace('"passed"', '"green"'), "utf-8")
     assert validated(wrong, modules).returncode != 0

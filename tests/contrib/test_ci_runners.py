@@ -1,4 +1,8 @@
-"""The jobs of contrib/ci in runners: act for GitHub Actions, gitlab-ci-local, Buildkite's agent."""
+"""The jobs of contrib/ci in runners: act for GitHub Actions, gitlab-ci-local, Buildkite's agent.
+
+Tried with act 0.2.89 and agent 3.52.0 (`go install`), gitlab-ci-local 4.64.1 (`npm`; newer ones
+need Node 22) and rsync, which that one calls.
+"""
 
 from __future__ import annotations
 
