@@ -53,6 +53,19 @@ def test_what_somebody_else_drained_stays_as_it_is(site: Site, node: str) -> Non
     assert (cluster.state(node), cluster.reason(node)) == ("IDLE+DRAIN", "disk [sda] to be swapped")
 
 
+def test_a_node_that_is_down_is_left_alone(site: Site, node: str) -> None:
+    cluster = site.cluster
+    cluster.scontrol("update", f"nodename={node}", "state=down", "reason=gpuscan: by hand")
+    site.machines[node].nvml(FAULTY)
+    assert site.check(node).code == 41
+    assert (cluster.state(node), cluster.reason(node)) == ("DOWN", "gpuscan: by hand")
+    assert "left alone (DOWN): gpuscan: replace gpu SXM4" in site.log(node)
+    site.machines[node].nvml()
+    site.gpuscan(node, "clear", "--reason", "replaced")
+    assert site.check(node).code == 0
+    assert cluster.state(node) == "DOWN"
+
+
 def test_no_verdict_drains_only_the_third_time_in_a_row(site: Site, node: str) -> None:
     cluster = site.cluster
     unread = {call("RemappedRows", SXM4): Change(code=4)}

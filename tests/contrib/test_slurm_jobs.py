@@ -144,6 +144,36 @@ def test_a_reboot_is_asked_for_once_and_its_return_is_gated(
     soon(lambda: cluster.state(node) == "IDLE")
 
 
+def test_a_job_that_runs_is_let_end_before_the_node_is_resumed_or_rebooted(
+    site: Site, node: str
+) -> None:
+    cluster = site.cluster
+    began, go = site.folder / "began3", site.folder / "go3"
+    job = cluster.submit(node, f"touch {began}; until [ -e {go} ]; do sleep 0.05; done")
+    soon(began.exists)
+    site.machines[node].nvml(FAULTY)
+    assert site.check(node).code == 41
+    assert cluster.state(node) == "MIXED+DRAIN"
+    site.machines[node].nvml()
+    site.gpuscan(node, "clear", "--reason", "SXM4 replaced")
+    assert site.check(node).code == 0
+    assert cluster.state(node) == "MIXED+DRAIN"
+    cluster.scontrol("update", f"nodename={node}", "state=resume")
+    needs_reset(site, node)
+    assert [site.check(node).code for _ in range(2)] == [30, 30]
+    assert cluster.state(node) == "MIXED+DRAIN+REBOOT_REQUESTED"
+    rebooted = site.folder / f"rebooted.{node}"
+    assert (rebooted.exists(), cluster.fields("job", job)["JobState"]) == (False, "RUNNING")
+    go.touch()
+    soon(rebooted.exists)
+    rebooted.unlink()
+    site.machines[node].nvml()
+    cluster.stop(node)
+    wait_a_second(cluster)
+    cluster.start_node(node, rebooted=True)
+    soon(lambda: cluster.state(node) == "IDLE")
+
+
 def test_the_return_from_an_operators_reboot_is_gated_too(site: Site, node: str) -> None:
     cluster = site.cluster
     cluster.scontrol("reboot", "ASAP", "nextstate=RESUME", "reason=new kernel", node)
