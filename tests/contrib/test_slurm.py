@@ -119,6 +119,14 @@ def test_without_permission_to_drain_that_is_told(site: Site, node: str) -> None
     assert site.cluster.state(node) == "IDLE"
 
 
+def test_gpuscan_that_is_not_installed_counts_as_no_verdict(site: Site, node: str) -> None:
+    (site.folder / "gpuscan-of" / node).unlink()
+    assert site.run(node, "gpuscan-healthcheck", GPUSCAN_UNKNOWN="1").code == 127
+    told = "gpuscan: no verdict (exit code 127): timeout: failed to run command"
+    assert site.cluster.reason(node).startswith(told)
+    assert site.run(node, "gpuscan-prolog", SLURM_JOB_ID="1").code == 1
+
+
 def test_gpuscan_that_hangs_is_ended_and_counts_as_no_verdict(site: Site, node: str) -> None:
     pids = site.folder / "pids"  # as a driver that hangs, it outlives SIGKILL
     site.program(node, f"trap '' TERM; setsid sleep 600 & echo $! >>{pids}; wait; sleep 600")
