@@ -87,6 +87,15 @@ def test_the_epilog_names_what_happened_during_the_job(site: Site, node: str) ->
     soon(lambda: cluster.state(node) == "IDLE")
 
 
+def test_the_epilog_says_where_it_does_not_know_when_the_job_began(site: Site, node: str) -> None:
+    log_now(site.machines[node], XID)
+    assert site.run(node, "gpuscan-epilog", SLURM_JOB_ID="98").code == 0
+    told = [line.partition("job 98: ")[2] for line in site.log(node).splitlines()]
+    assert told[0].startswith("when it began is not known (no gpuscan-prolog)")
+    assert any(line.startswith("Xid 31 on SXM4 ") for line in told)
+    assert told[-1] == "no report from before the job: growth of counters is not known"
+
+
 def test_what_the_epilog_finds_is_held_before_the_next_job(site: Site, node: str) -> None:
     cluster = site.cluster
     began, go = site.folder / "began2", site.folder / "go2"
