@@ -13,6 +13,7 @@ gpuscan=${GPUSCAN:-gpuscan}
 reports=${REPORTS:-gpuscan-reports}
 read -ra more <<< "${GPUSCAN_ARGS:-}"
 options=("$@" "${more[@]}")
+files=(junit.xml ctrf.json report.json summary.md github.txt recording.json.gz)
 
 say() { echo "gpuscan-ci: $*" >&2; }
 
@@ -30,10 +31,7 @@ scan() {
 }
 
 # Workspaces are used again: the reports of the job before must not pass for this one's.
-if [ -d "$reports" ]; then
-    rm -rf -- "${reports:?}"/{junit.xml,ctrf.json,report.json,summary.md,github.txt} \
-        "$reports"/{recording.json.gz,ticket.md,first}
-fi
+[ ! -d "$reports" ] || (cd -- "$reports" && rm -rf -- "${files[@]}" ticket.md first)
 if ! mkdir -p -- "$reports" || [ ! -w "$reports" ]; then
     say "$reports cannot be written: no report is kept"
     "$gpuscan" run "${options[@]}"
@@ -49,7 +47,9 @@ code=$?
 if [ "$code" -eq 3 ]; then
     say "incomplete: one more try; the reports of the first are in $reports/first"
     mkdir -p -- "$reports/first"
-    mv -- "$reports"/*.* "$reports/first/"
+    for file in "${files[@]}"; do
+        [ ! -e "$reports/$file" ] || mv -- "$reports/$file" "$reports/first/"
+    done
     scan
     code=$?
 fi

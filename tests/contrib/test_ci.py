@@ -150,8 +150,12 @@ def test_the_second_try_of_an_incomplete_run_counts(tmp_path: Path) -> None:
         "utf-8",
     )
     once.chmod(0o755)
+    reports = tmp_path / "gpuscan-reports"
+    reports.mkdir()
+    (reports / "notes.txt").write_text("the site's own", "utf-8")
     code, out = script(tmp_path, env | {"GPUSCAN": str(once)}, *words.split())
     assert code == 0, out
+    assert (reports / "notes.txt").exists()
     first = json.loads((tmp_path / "gpuscan-reports/first/report.json").read_text("utf-8"))
     assert first["summary"]["exit_code"] == 3
 
