@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuscan.text import is_one_edit_away
 
-JUDGING = (("run",), ("judge",), ("log",), ("diff",), ("swap", "verify"))
+JUDGING = (("run",), ("judge",), ("log",), ("diff",), ("prove",), ("swap", "verify"))
 FLAGS = ("--report", "--output")
 HEAD = 200  # bytes of a file that show whether it is a report
 OURS = re.compile(

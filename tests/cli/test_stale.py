@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from program import Call
+
+from gpuscan.cli.app import build_command_line
+from gpuscan.cli.stale import JUDGING
 
 FORMATS = ("junit", "json", "text", "junit-full", "ctrf", "github", "markdown")
 # ways in which a run ends in exit code 2, each before or after the reading
@@ -17,6 +23,7 @@ ENDS = {
     "one file of two": ("judge", "demo", "/no/such/file"),
     "selector": ("judge", "demo", "--only", "nosuch"),
     "deadline": ("run", "--replay", "demo", "--deadline", "soon"),
+    "proof": ("prove", "--time", "soon"),
     "log": ("log", "/no/such/file"),
     "diff": ("diff", "demo", "/no/such/file"),
     "folder": ("judge", "demo", "--report", "json=/no/such/folder/x"),
@@ -33,6 +40,17 @@ def test_an_old_report_is_gone(end: str, format_: str, tmp_path: Path, call: Cal
     done = call(*ENDS[end], "--report", f"{format_}={old}", f"--output={other}")
     assert (done.code, done.out) == (2, "")
     assert (old.exists(), other.exists()) == (False, False)
+
+
+def test_every_command_that_writes_reports_is_known() -> None:
+    def of(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        if any("--report" in one.opts for one in command.params):
+            yield words
+        for name, nested in getattr(command, "commands", {}).items():
+            yield from of(nested, (*words, name))
+
+    whole = typer.main.get_command(build_command_line())
+    assert sorted(of(whole)) == sorted(JUDGING)
 
 
 @pytest.mark.parametrize("option", ["--reprt", "--rport", "--repotr", "--reporte", "--ouput"])
