@@ -101,7 +101,7 @@ MISTAKES = {
     ),
     "format": (
         ["run", "--replay", "demo", "--format", "jsno"],
-        "Invalid value for '--format': 'jsno' is not one of 'text', 'json', 'junit', 'junit-full'.",
+        "Invalid value for '--format': 'jsno' is not one of 'text', 'json', 'junit', 'junit-full', 'ctrf', 'github', 'markdown'.",
     ),
     "exit style": (
         ["run", "--replay", "demo", "--exit-style", "nagois"],
