@@ -26,7 +26,8 @@ NOT_COLLECTED = (
     "run:",
     "burnin:",
     "tail:",
-)  # commands are not run for another root, and to collect exercises no GPU
+    "history:",
+)  # commands are not run for another root; to collect exercises no GPU, and asks no archive
 
 
 def told(reading: Reading) -> tuple[str, Any]:
