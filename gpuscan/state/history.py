@@ -99,7 +99,7 @@ def render_runs(folder: str, since: str, part: str, check: str, format_: str) ->
     for run in runs:
         at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run["at"]))
         verdict = f"{run['exit_code']:>2} {run['verdict']}"
-        told = re.sub(rf"^{run['verdict']} \(\d+\)(: |; )?", "", run["headline"])
+        told = re.sub(rf"^{re.escape(run['verdict'])} \(\d+\)(: |; )?", "", run["headline"])
         scope = run["level"] if run["full"] else f"{run['level']}, not whole"
         row = (at, run["hostname"] or "-", verdict, run["profile"], scope, told)
         lines.append("  ".join(row).rstrip())
