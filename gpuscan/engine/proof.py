@@ -27,6 +27,7 @@ COUNTED = f"{BURNIN}error_counters"
 DIED = (Ending.STUCK, Ending.LOST)
 NOT_OFFERED = "not-recorded"
 COOLER_C = 5.0  # than when the fault showed: no longer the same load
+NOTHING = "nothing was counted of what was to show it"
 END = "end"  # the test that says that all of a burn-in was done
 UNSEEN = (
     SkipReason.EXPLAINED,
@@ -104,6 +105,9 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
     beside = [test for test in ours if test not in mine]
     seen = _seen_again(asked, mine, results)
     cut = _cut_short(asked, mine, results) or (_ended_early(tests) if mine else "")
+    amount = _amount(mine, asked.unit)
+    if mine and not amount and not any(read_or(test.operations, 0) for test in mine):
+        cut = cut or NOTHING
     outcome = _outcome(asked, mine, seen=bool(seen), cut=bool(cut))
     not_run = mine or _opening(asked, tests)
     absent = _told_unread(not_run) if outcome is Outcome.NOT_EXERCISED else ""
@@ -113,7 +117,7 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
         asked.subject,
         asked.serial,
         outcome,
-        _amount(mine, asked.unit),
+        amount,
         asked.unit,
         sum(read_or(test.seconds, 0.0) for test in mine),
         _hottest(mine),

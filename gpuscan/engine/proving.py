@@ -181,7 +181,10 @@ def _code(fault: Fault) -> str:
     """Return the code that the driver logged of a fault (`xid:79`), empty for another fault."""
     if fault.check != LOGGED or not fault.same:
         return ""
-    observed = json.loads(fault.same).get("observed")
+    try:
+        observed = json.loads(fault.same)["observed"]
+    except (ValueError, TypeError, KeyError, RecursionError):  # what is stored may be anything
+        return ""
     kind = "sxid" if fault.message.startswith("SXid ") else "xid"
     return f"{kind}:{observed}" if isinstance(observed, int) else ""
 

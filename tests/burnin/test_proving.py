@@ -328,3 +328,8 @@ def test_a_part_is_not_called_unknown_where_no_gpu_could_be_listed() -> None:
     assert one.lacks == "the GPUs could not be listed (the scan ran out of time)"
     with pytest.raises(UsageError, match="no such part"):
         refuse_unknown(dark, ["port:mlx5_99/1"])
+
+
+@pytest.mark.parametrize("same", ["xid:79", "{", "[]", "7", "null", "[" * 100_000, "{}"])
+def test_a_stored_fault_that_makes_no_sense_costs_no_proof(same: str) -> None:
+    assert asked(held("xid.faults"), same=same).tests

@@ -300,3 +300,8 @@ def test_the_cautious_figure_holds_for_a_rate_that_is_known_from_few_events(even
     assert deviations(share, careful) < 4
     if events <= 5:
         assert deviations(share, sure) > 4
+
+
+def test_a_test_that_counted_nothing_proves_nothing() -> None:
+    empty = done("exact-fp8", operations=0)
+    assert row(held(WRONG, f"{PART} exact-fp8"), [empty]).outcome is Outcome.UNFINISHED
