@@ -106,7 +106,8 @@ def _row(asked: ProofAsked, tests: Tests, results: Sequence[Result]) -> ProofRow
     seen = _seen_again(asked, mine, results)
     cut = _cut_short(asked, mine, results) or (_ended_early(tests) if mine else "")
     amount = _amount(mine, asked.unit)
-    if mine and not amount and not any(read_or(test.operations, 0) for test in mine):
+    ran = [test for test in mine if not is_unread(test.ended)]
+    if ran and not amount and not any(read_or(test.operations, 0) for test in ran):
         cut = cut or NOTHING
     outcome = _outcome(asked, mine, seen=bool(seen), cut=bool(cut))
     not_run = mine or _opening(asked, tests)
